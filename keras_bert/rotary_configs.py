@@ -7,11 +7,11 @@ feed-forward  dense, gelu, dense        with a gate beside the silu    with a ga
 dense layers  with biases               without                        without before the gate
 [CLS]         dense, tanh               the same, published with a classifier alone
 
-Norms stand behind each half of a block, as in BERT. EuroBERT (arXiv:2503.05500) is a Llama that sees
-to both sides: root-mean-square norms before each half and at the end, no biases, a gate beside the
-silu, fewer heads of keys and values than of queries, and masked words that are scored by a matrix
-alone, mostly one of its own. Models of all of them are published in the form of the code beside
-them, whose keys and tensors have other names than those of transformers, which has had these
+Norms stand behind each half of a block, as in BERT. EuroBERT (arXiv:2503.05500) is a Llama that
+sees to both sides: root-mean-square norms before each half and at the end, no biases, a gate beside
+the silu, fewer heads of keys and values than of queries, and masked words that are scored by a
+matrix alone, mostly one of its own. Models of all of them are published in the form of the code
+beside them, whose keys and tensors have other names than those of transformers, which has had these
 families since version 5. Either form is read, that of transformers is written.
 """
 

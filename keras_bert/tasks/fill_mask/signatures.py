@@ -33,7 +33,7 @@ class MaskedLMSignatures(SignatureFamily):
         self.sample = {TEXT: f"One {self.tokenizer.vocabulary.special_tokens.mask}."}
         silence_rows(self.model, self.tokenizer.vocabulary)
         self._transform, self._bias = (self.model.get_layer(name) for name in (TRANSFORM, BIAS))
-        self._words = word_scorer(self.model)
+        self._scorer = word_scorer(self.model)
         self._top_k = min(self.options.top_k or _GUESSES, len(self.tokenizer.vocabulary))
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:
@@ -69,7 +69,7 @@ class MaskedLMSignatures(SignatureFamily):
 
         def guess(chunk: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
             hidden = self._transform(states[None], chunk[None])  # [1, masks at a time, H]
-            logits = self._bias(self._words(hidden, reverse=True))[0]
+            logits = self._bias(self._scorer(hidden, reverse=True))[0]
             best = tf.math.top_k(tf.nn.softmax(logits), self._top_k)
             return best.values, best.indices
 

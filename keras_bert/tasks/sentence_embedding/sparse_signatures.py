@@ -69,7 +69,7 @@ class SparseSignatures(EmbedderSignatures):
         if options.max_windows is not None:
             self._windows = TextWindows(max_seq_length, options.doc_stride, options.max_windows)
         self._transform, self._bias = (model.get_layer(name) for name in (TRANSFORM, BIAS))
-        self._words = word_scorer(model)
+        self._scorer = word_scorer(model)
         self._weights = model.get_layer("sparse_weights")
 
     def answer(self, text: tf.Tensor) -> Tensors:
@@ -149,7 +149,7 @@ class SparseSignatures(EmbedderSignatures):
 
     def _largest(self, states: tf.Tensor) -> tf.Tensor:
         """Returns of a text's states [T, H] the largest score of each piece, float32 [V]."""
-        scores = self._words(self._transform(states[None]), reverse=True)
+        scores = self._scorer(self._transform(states[None]), reverse=True)
         return tf.cast(tf.reduce_max(scores[0], axis=0), tf.float32)
 
 
