@@ -64,6 +64,7 @@ class RotaryBertConfig(BertConfig):
     published_names: ClassVar[Mapping[str, str]] = {}
     published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {}
     published_models: ClassVar[str] = ""
+    rope_types: ClassVar[tuple[str, ...]] = (_DEFAULT, _LINEAR)
     has_position_table: ClassVar[bool] = False
     has_gates: ClassVar[bool] = True
 
@@ -123,7 +124,8 @@ class RotaryBertConfig(BertConfig):
             )
         head_size = width / heads if are_numbers else 1  # else the config refuses them
         for key, value in angles.items():
-            ours |= _angles(key, value, ours.get("rope_theta"), cls.rope_theta, head_size)
+            beside = ours.get("rope_theta")
+            ours |= _angles(key, value, beside, cls.rope_theta, head_size, cls.rope_types)
         return ours
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
@@ -137,7 +139,14 @@ class RotaryBertConfig(BertConfig):
         return values
 
 
-def _angles(key: str, value: Any, beside: Any, default: float, head_size: float) -> dict[str, Any]:
+def _angles(
+    key: str,
+    value: Any,
+    beside: Any,
+    default: float,
+    head_size: float,
+    supported: tuple[str, ...],
+) -> dict[str, Any]:
     """Returns `rope_theta` and `rope_factor` of what a config file says of angles.
 
     Args:
@@ -146,6 +155,7 @@ def _angles(key: str, value: Any, beside: Any, default: float, head_size: float)
         beside: the base that another key of the file says, None without one.
         default: the base of a file that says none.
         head_size: width of a head, D.
+        supported: the kinds that the family has.
 
     Raises:
         ValueError: angles are made in a way that is not supported.
@@ -156,11 +166,12 @@ def _angles(key: str, value: Any, beside: Any, default: float, head_size: float)
         raise ValueError(f"{key} is {value!r}: it must be an object with rope_type and its numbers")
     kind = value.get("rope_type", value.get("type", _DEFAULT))
     whole = value.get("partial_rotary_factor", 1) in (1, None)
-    if kind not in (_DEFAULT, _LINEAR, _NTK) or value.get("mixed_b") is not None or not whole:
+    if kind not in supported or value.get("mixed_b") is not None or not whole:
+        *others, last = supported
         raise ValueError(
-            f"{key} is {dict(value)}: only the rope types default, linear and ntk are supported, "
-            "without mixed_b and with all of a head turned; angles that depend on the length of a "
-            "text are not"
+            f"{key} is {dict(value)}: only the rope types {', '.join(others)} and {last} are "
+            "supported, without mixed_b and with all of a head turned; angles that depend on the "
+            "length of a text are not"
         )
     theta = value.get("rope_theta", default if beside is None else beside)
     if beside not in (None, theta):
@@ -320,6 +331,7 @@ class GteConfig(RotaryBertConfig):
     hugging_face_types: ClassVar[tuple[str, ...]] = ("new",)  # that of published files
     has_segments: ClassVar[bool] = False
     may_lack_segment_table: ClassVar[bool] = True
+    rope_types: ClassVar[tuple[str, ...]] = (_DEFAULT, _LINEAR, _NTK)
     unbiased_layers: ClassVar[tuple[str, ...]] = ("intermediate",)
     published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {
         "layer_norm_type": ("layer_norm", "layer_norm"),
@@ -493,16 +505,8 @@ class EuroBertConfig(RotaryBertConfig):
             ValueError: the model has a form that is not supported, or keys contradict each other.
         """
         known = {key: value for key, value in values.items() if key not in _SPELLED_TOKENS}
-        for key in (_ANGLES, _SCALING):
-            table = known.get(key) or {}
-            if isinstance(table, Mapping) and table.get("rope_type", table.get("type")) == _NTK:
-                raise ValueError(
-                    f"{key} is {dict(table)}: only the rope types default and linear are supported "
-                    "in a EuroBERT"
-                )
-            if isinstance(table, Mapping) and "rope_theta" in table:
-                break
-        else:
+        tables = [known[key] for key in (_ANGLES, _SCALING) if isinstance(known.get(key), Mapping)]
+        if not any("rope_theta" in table for table in tables):
             known.setdefault("rope_theta", 10_000.0)  # of either code
         if known.get("tie_word_embeddings", False) is None:
             known["tie_word_embeddings"] = False

@@ -13,6 +13,7 @@ from keras_bert import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    EuroBertConfig,
     GteConfig,
     LongformerConfig,
     ModernBertConfig,
@@ -104,6 +105,7 @@ NOMIC = {
     "initializer_range": 0.4,
 }
 GTE = {**NOMIC, "pad_token_id": 0}
+EUROBERT = {**GTE, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -118,6 +120,7 @@ FAMILIES = {
     "DebertaV2": (DEBERTA, DebertaV2Config),
     "NomicBert": (NOMIC, NomicBertConfig),
     "Gte": (GTE, GteConfig),
+    "EuroBert": (EUROBERT, EuroBertConfig),
 }
 # Those that count positions by the padding id there, and one that computes something else for
 # padding, which nothing reads: its queries see nothing.
@@ -201,6 +204,13 @@ CASES = {
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
     ),
     "GteForTokenClassification": ("BertTokenClassifier", {"layer_norm_eps": 1e-3}),
+    "EuroBertModel": ("BertEncoder", {"rms_norm_eps": 1e-3}),
+    "EuroBertForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "EuroBertForSequenceClassification": (
+        "BertClassifier",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
+    ),
+    "EuroBertForTokenClassification": ("BertTokenClassifier", {"num_key_value_heads": 1}),
 }
 
 
@@ -317,7 +327,7 @@ def test_distances_of_every_bucket_are_told(name, changes, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
-@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel"])
+@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel", "EuroBertModel"])
 def test_attention_is_theirs(name, tmp_path):
     """Rows of 40 positions, in blocks or as a table of all pairs; some end in padding."""
     import torch
@@ -366,6 +376,7 @@ def test_attention_is_theirs(name, tmp_path):
         ("DebertaV2Model", {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}),
         ("NomicBertModel", {}),
         ("GteModel", {"hidden_dropout_prob": 0}),
+        ("EuroBertModel", {}),
     ],
 )
 def test_gradients_are_theirs(name, changes, tmp_path):
@@ -472,6 +483,7 @@ def test_there_and_back(name, tmp_path):
         ("DebertaV2ForMaskedLM", ("pooler/kernel", "pooler/bias")),
         ("NomicBertForMaskedLM", ()),
         ("GteForMaskedLM", ()),
+        ("EuroBertForMaskedLM", ("pooler/kernel", "pooler/bias")),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):

@@ -19,7 +19,7 @@ from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttent
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
-from keras_bert.layers.rotary_attention import RotaryPostNormBlock
+from keras_bert.layers.rotary_attention import RotaryPostNormBlock, RotaryRMSNormBlock
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
@@ -43,6 +43,7 @@ _CASES = [
             "first_position": 2,
             "reads_segments": False,
             "has_positions": False,
+            "has_norm": False,
         },
         (_HIDDEN, _IDS),
     ),
@@ -151,6 +152,7 @@ _CASES = [
             "first_position": 2,
             "reads_segments": False,
             "has_positions": False,
+            "has_norm": False,
             "position_buckets": 4,
             "max_relative_positions": 8,
         },
@@ -172,6 +174,18 @@ _CASES = [
             "rope_factor": 3.0,
             "use_bias": True,
             "gate_dropout_prob": 0.4,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        RotaryRMSNormBlock,
+        {
+            **{"num_attention_heads": 2, "intermediate_size": 12, "hidden_act": "silu"},
+            **{"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+            **{"initializer_range": 0.5, "layer_norm_eps": 1e-3, "seed": 4},
+            **{"attention_initializer": "neighbors", "attention_window": 2, "rope_theta": 50.0},
+            **{"output_initializer_range": 0.4, "is_first": True, "is_last": True},
+            **{"rope_factor": 3.0, "num_key_value_heads": 2},
         },
         (_HIDDEN, _MASK),
     ),
@@ -209,7 +223,7 @@ _CASES = [
         (_HIDDEN, np.array([[0, 3], [2, 2]], "int32")),
     ),
     (ReplacedTokenDetection, {"hidden_act": "silu", "initializer_range": 0.5}, (_HIDDEN,)),
-    (OutputBias, {}, (_HIDDEN,)),
+    (OutputBias, {"use_bias": False}, (_HIDDEN,)),
     (FlattenChoices, {}, (_HIDDEN,)),
     (
         WindowPooling,

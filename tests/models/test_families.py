@@ -27,6 +27,8 @@ from keras_bert import (
     DistilBertEncoder,
     ElectraConfig,
     ElectraEncoder,
+    EuroBertConfig,
+    EuroBertEncoder,
     FinetuningOptions,
     GteConfig,
     GteEncoder,
@@ -86,6 +88,8 @@ CONFIGS = {
     "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
     "nomic_bert": NomicBertConfig(**NUMBERS),
     "gte": GteConfig(**NUMBERS, rope_factor=1.5),
+    # Both heads share keys and values.
+    "eurobert": EuroBertConfig(**NUMBERS, pad_token_id=0, num_key_value_heads=1),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -98,6 +102,7 @@ ENCODERS = {
     "deberta-v2": DebertaV2Encoder,
     "nomic_bert": NomicBertEncoder,
     "gte": GteEncoder,
+    "eurobert": EuroBertEncoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -195,7 +200,7 @@ def test_kernels_of_onednn_serve_every_family(remapping):
 
 
 @pytest.mark.parametrize(
-    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"]
 )
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
@@ -267,7 +272,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 @pytest.mark.half_precision
 @pytest.mark.parametrize(
-    "family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+    "family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"]
 )
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
@@ -334,8 +339,14 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     outputs = encoder(BATCH)
     pooler = encoder.get_layer("pooler")
-    first = outputs["sequence_output"][:, 0]
-    if family == "modernbert":  # no bias, and a norm without an offset
+    states = outputs["sequence_output"]
+    first = states[:, 0]
+    if family == "eurobert":  # on each piece, and then the mean
+        found = tf.nn.gelu(states @ pooler.kernel + pooler.bias)
+        expected = [
+            found[row, :length].numpy().mean(axis=0) for row, length in enumerate([8, 5, 3])
+        ]
+    elif family == "modernbert":  # no bias, and a norm without an offset
         values = tf.nn.gelu(first @ pooler.dense.kernel).numpy()
         values -= values.mean(axis=-1, keepdims=True)
         expected = values / np.sqrt((values**2).mean(axis=-1, keepdims=True) + 1e-5)
@@ -352,6 +363,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         *(("distilbert", "google"), ("distilbert", "garden"), ("electra", "garden")),
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
         *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
+        ("eurobert", "google"),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -401,6 +413,10 @@ def test_named_sizes(name, parameters):
         ("gte_base", 136_776_192 + 769 * 768),
         ("gte-large", 434_137_088 + 1025 * 1024),
         ("gte_multilingual_base", 305_368_320 + 769 * 768),
+        # `EuroBertModel`, likewise.
+        ("eurobert_210m", 211_766_016 + 769 * 768),
+        ("eurobert_610m", 607_874_688 + 1153 * 1152),
+        ("eurobert_2.1b", 2_107_590_912 + 2305 * 2304),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):

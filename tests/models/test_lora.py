@@ -12,6 +12,7 @@ from keras_bert import (
     BertEncoder,
     BertTokenizer,
     DebertaV2Config,
+    EuroBertConfig,
     GteConfig,
     ModernBertConfig,
     Vocabulary,
@@ -44,6 +45,7 @@ FAMILIES = {
     "modernbert": ModernBertConfig(**NUMBERS, pad_token_id=0),  # no biases
     "deberta": DebertaV2Config(**NUMBERS, position_buckets=8),  # reads a part of W by itself
     "gte": GteConfig(**NUMBERS),  # some biases
+    "eurobert": EuroBertConfig(**NUMBERS, pad_token_id=0, num_key_value_heads=1),
 }
 IDS = np.array([[2, 4, 5, 6, 11, 1], [3, 1, 7, 0, 0, 0]], np.int32)
 BATCH = {

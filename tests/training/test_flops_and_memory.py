@@ -8,7 +8,13 @@ from tensorflow.python.framework.convert_to_constants import (
     convert_variables_to_constants_v2_as_graph,
 )
 
-from keras_bert import BertConfig, BertMaskedLM, BertTokenClassifier, inspect_model
+from keras_bert import (
+    BertClassifier,
+    BertConfig,
+    BertMaskedLM,
+    BertTokenClassifier,
+    inspect_model,
+)
 from keras_bert.training.devices import peak_tflops
 from keras_bert.training.flops import training_flops
 from keras_bert.training.memory import training_memory
@@ -81,6 +87,16 @@ def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family)
     found = counted(model, [BATCH, LENGTH], report.predictions)
     found -= 0 if segments else 2 * BATCH * LENGTH * 2 * 16
     assert found == BATCH * sum(report.forward_flops.values())
+
+
+def test_products_of_a_eurobert_are_those_that_tensorflow_counts():
+    """Narrow keys and values, a pooler that every piece goes through, and no transform of words."""
+    numbers = {"model_type": "eurobert", "type_vocab_size": 0, "num_key_value_heads": 1}
+    config = tiny_config(**numbers)
+    for model in (BertMaskedLM(config), BertClassifier(config, num_classes=3)):
+        report = inspect_model(model, LENGTH, BATCH)
+        found = counted(model, [BATCH, LENGTH], report.predictions)
+        assert found == BATCH * sum(report.forward_flops.values())
 
 
 @pytest.mark.parametrize("parts", ["p2c|c2p", "c2p"])

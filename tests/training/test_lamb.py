@@ -104,13 +104,14 @@ def test_exclusions_go_by_path():
     _assert_equal(values, expected)
 
 
-@pytest.mark.parametrize("parts", [3, 6])
-def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(parts):
-    # 3 parts of width 4; a Longformer's attention has 6. The weights of each have another size.
+@pytest.mark.parametrize("widths", [[4] * 3, [4] * 6, [4, 2, 2], [4, 1, 1]], ids=str)
+def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(widths):
+    # 3 parts of width 4; a Longformer's attention has 6, and heads may share keys and values. The
+    # weights of each have another size.
     draw = np.random.default_rng(3)
-    sizes = 3.0 ** np.arange(parts)
-    matrices = [(size * draw.normal(size=(4, 4))).astype("float32") for size in sizes]
-    biases = [(size * draw.normal(size=4)).astype("float32") for size in sizes]
+    sizes = [*zip(3.0 ** np.arange(len(widths)), widths, strict=True)]
+    matrices = [(size * draw.normal(size=(4, width))).astype("float32") for size, width in sizes]
+    biases = [(size * draw.normal(size=width)).astype("float32") for size, width in sizes]
     pieces = [matrices, biases, [draw.normal(size=(4, 4)).astype("float32")]]
     gradients = [
         [[draw.normal(size=one.shape).astype("float32") for one in kind] for kind in pieces]
@@ -134,7 +135,8 @@ def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(parts):
     expected = _oracle(
         apart, [sum(g, []) for g in gradients], [0.01] * 5, 0.3, paths=[""] * len(apart)
     )
-    found = sum((np.split(value, parts, axis=-1) for value in values[:2]), [])
+    ends = np.cumsum(widths)[:-1]
+    found = sum((np.split(value, ends, axis=-1) for value in values[:2]), [])
     for index, value in enumerate([*found, values[2]]):
         np.testing.assert_allclose(value, expected[index], **FORMULA, err_msg=str(index))
 
