@@ -10,7 +10,7 @@ nothing else is computed: see `BertEncoder`.
 from collections.abc import Mapping
 
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_LABELERS
-from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS, variable_shapes
 from keras_bert.config import BertConfig
 from keras_bert.models import registry
 from keras_bert.models.encoder import narrows
@@ -47,14 +47,14 @@ def forward_flops(
     tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
     head = 0
     for path, shape in head_shapes.items():
-        if len(shape) == 2:
+        if len(shape) == 2 and path != OUTPUT_EMBEDDINGS:  # which is counted as words below
             if path.startswith("masked_lm_transform"):
                 applied = predictions
             else:  # once a sequence, or for each of its positions
                 pooled = row.uses_pooler or path.startswith("next_sentence")
                 applied = batch_size if pooled else tokens
             head += 2 * applied * shape[0] * shape[1]
-    if row.predicts_words:  # the word embeddings once more
+    if row.predicts_words:  # the word embeddings once more, or a table like them
         head += 2 * predictions * config.embedding_width * config.vocab_size
     summaries = batch_size if row.uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:

@@ -106,6 +106,7 @@ NOMIC = {
 }
 GTE = {**NOMIC, "pad_token_id": 0}
 EUROBERT = {**GTE, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2}
+EUROBERT |= {"initializer_range": 0.1}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -670,6 +671,7 @@ def test_config_files_say_the_same(family, tmp_path):
         read = type(model.config)(**written).to_dict()
         for key in ("layer_types", "rope_parameters"):
             assert content[key] == read[key]
+    if family in ("ModernBert", "EuroBert"):  # which has no dropouts of hidden states and heads
         written = {key: value for key, value in written.items() if key in content}
     assert {key: content[key] for key in written} == written
     assert BertConfig.from_dict(config.to_dict("hf"), "hf") == config

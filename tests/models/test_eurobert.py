@@ -14,7 +14,7 @@ from keras_bert import (
 )
 from keras_bert.checkpoints.variables import variable_shapes
 from keras_bert.models import preset
-from keras_bert.models.surgery.layer_selection import select_layers
+from keras_bert.models.surgery.layer_selection import check_same_widths, select_layers
 from keras_bert.signatures.unpadded_encoder import UnpaddedEncoder
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
 from tests.tolerances import REORDERED
@@ -112,6 +112,13 @@ def test_some_of_its_layers_keep_the_norm_at_the_end():
     for block in (blocks[1], blocks[0]):  # none of which is the last
         hidden = block(hidden, BATCH["input_mask"])
     expected = blocks[2].final_norm(hidden)
+    for name, changes in {
+        "key_value_heads": {"num_key_value_heads": None},
+        "ties_words": {"tie_word_embeddings": True},
+        "rope_theta": {"rope_theta": 99.0},
+    }.items():
+        with pytest.raises(ValueError, match=f"as they are, but its {name} is "):
+            check_same_widths(CONFIG, CONFIG.replace(num_hidden_layers=1, **changes), "folder")
     real = BATCH["input_mask"] == 1
     np.testing.assert_allclose(smaller(BATCH)["sequence_output"][real], expected[real], **REORDERED)
 

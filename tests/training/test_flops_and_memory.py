@@ -92,7 +92,7 @@ def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family)
 def test_products_of_a_eurobert_are_those_that_tensorflow_counts():
     """Narrow keys and values, a pooler that every piece goes through, and no transform of words."""
     numbers = {"model_type": "eurobert", "type_vocab_size": 0, "num_key_value_heads": 1}
-    config = tiny_config(**numbers)
+    config = tiny_config(**numbers, pad_token_id=0)
     for model in (BertMaskedLM(config), BertClassifier(config, num_classes=3)):
         report = inspect_model(model, LENGTH, BATCH)
         found = counted(model, [BATCH, LENGTH], report.predictions)
