@@ -130,7 +130,8 @@ def masked_lm_flops(config: BertConfig, predictions: int) -> int:
         config: the model's numbers.
         predictions: predicted positions of all sequences.
     """
-    return 2 * predictions * config.embedding_width * (config.hidden_size + config.vocab_size)
+    transform = config.hidden_size if config.has_masked_lm_transform else 0
+    return 2 * predictions * config.embedding_width * (transform + config.vocab_size)
 
 
 def training_flops(forward: Mapping[str, int], encoder_learns: bool = True) -> dict[str, int]:

@@ -16,7 +16,8 @@ from keras_bert.layers.disentangled_attention import (
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
-from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias
+from keras_bert.layers.layer_norm import RMSNormalization
+from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias, PickedStates
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
 from keras_bert.layers.rotary_attention import RotaryPostNormBlock, RotaryRMSNormBlock
@@ -224,6 +225,8 @@ _CASES = [
     ),
     (ReplacedTokenDetection, {"hidden_act": "silu", "initializer_range": 0.5}, (_HIDDEN,)),
     (OutputBias, {"use_bias": False}, (_HIDDEN,)),
+    (PickedStates, {}, (_HIDDEN, _IDS)),
+    (RMSNormalization, {"epsilon": 1e-3}, (_HIDDEN,)),
     (FlattenChoices, {}, (_HIDDEN,)),
     (
         WindowPooling,
