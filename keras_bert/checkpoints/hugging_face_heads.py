@@ -86,9 +86,10 @@ def _by_tensors(tensors: Tensors, values: Mapping[str, Any], family: Family) -> 
             return architecture
     # A head that is the word embedding alone has no tensor to tell it.
     rows = [row.ours for row in family.heads.get(MASKED_LM, ())]
-    if rows == [OUTPUT_EMBEDDINGS] and values.get("tie_word_embeddings") is True:
-        if family.model_class(MASKED_LM) in (values.get("architectures") or ()):
-            return MASKED_LM
+    named = values.get("architectures")
+    is_named = isinstance(named, list) and family.model_class(MASKED_LM) in named
+    if rows == [OUTPUT_EMBEDDINGS] and values.get("tie_word_embeddings") is True and is_named:
+        return MASKED_LM
     return ENCODER
 
 

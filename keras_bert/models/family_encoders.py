@@ -234,8 +234,8 @@ class EuroBertEncoder(BertEncoder):
     mean, see `EuroBertConfig.classifier_pooling`; published encoders have them with a head only.
 
     Example:
-        >>> encoder = EuroBertEncoder(EuroBertConfig.from_name("eurobert_tiny", vocab_size=8000,
-        ...                                                    pad_token_id=0))
+        >>> config = EuroBertConfig.from_name("eurobert_tiny", vocab_size=8000, pad_token_id=0)
+        >>> encoder = EuroBertEncoder(config)
     """
 
     @staticmethod

@@ -46,7 +46,8 @@ class BertPreprocessor(keras.layers.Layer):
 
     Raises:
         ValueError: `max_seq_length` is no whole number, or has no room for a piece of each text of
-            a pair (less than 5, with RoBERTa's framing less than 6), or `pad_to` is unknown.
+            a pair (less than 5, in families with other rows less than 4 or 6), or `pad_to` is
+            unknown.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]

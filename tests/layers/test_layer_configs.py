@@ -15,8 +15,8 @@ from keras_bert.layers.disentangled_attention import (
 )
 from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock
-from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.layer_norm import RMSNormalization
+from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform, OutputBias, PickedStates
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection

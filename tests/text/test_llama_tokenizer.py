@@ -140,6 +140,7 @@ def test_rows_are_those_of_the_file(form, tmp_path):
         (("pre_tokenizer", "pretokenizers", 1, "use_regex"), True, "pre_tokenizer.type is 'Seque"),
         (("pre_tokenizer", "pretokenizers", 1, "add_prefix_space"), True, "knows no space before"),
         (("post_processor", "processors", 1, "single"), [], "post_processor makes the rows ''"),
+        (("post_processor",), None, "post_processor has no template, so that it puts nothing"),
         (("normalizer",), {"type": "NFKC"}, "normalizer is {'type': 'NFKC'}"),
     ],
 )

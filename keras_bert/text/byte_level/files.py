@@ -467,6 +467,11 @@ def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> F
         ValueError: a template makes other rows than RoBERTa's, ModernBERT's and Llama 3's.
     """
     if _post_processor(stored) != _TEMPLATE:
+        if _word_pattern(stored) != "gpt2":
+            raise ValueError(
+                f"{path}: post_processor has no template, so that it puts nothing around texts: "
+                "give the file of a tokenizer whose rows begin with a token, as those of EuroBERT"
+            )
         return ROBERTA_FRAMING
     rows = tokenizer_config.rows_of(_row_step(stored), path)
     for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING, LLAMA_FRAMING, ENDED_LLAMA_FRAMING):
