@@ -17,6 +17,7 @@ _PUBLIC = {
     "NomicBertConfig": "rotary_configs",
     "GteConfig": "rotary_configs",
     "MobileBertConfig": "mobilebert_config",
+    "EuroBertConfig": "rotary_configs",
     "MPNetConfig": "family_configs",
     "MegatronBertConfig": "family_configs",
     "RobertaConfig": "family_configs",
@@ -31,6 +32,7 @@ _PUBLIC = {
     "NomicBertEncoder": "models.family_encoders",
     "GteEncoder": "models.family_encoders",
     "MobileBertEncoder": "models.family_encoders",
+    "EuroBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
     "MegatronBertEncoder": "models.family_encoders",
     "RobertaEncoder": "models.family_encoders",
@@ -207,6 +209,7 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import DebertaV2Encoder as DebertaV2Encoder
     from keras_bert.models.family_encoders import DistilBertEncoder as DistilBertEncoder
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
+    from keras_bert.models.family_encoders import EuroBertEncoder as EuroBertEncoder
     from keras_bert.models.family_encoders import GteEncoder as GteEncoder
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
@@ -255,6 +258,7 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.sparse_encoder import SparseEncoder as SparseEncoder
     from keras_bert.retrieval.sparse_index import SparseTextIndex as SparseTextIndex
     from keras_bert.retrieval.text_index import TextIndex as TextIndex
+    from keras_bert.rotary_configs import EuroBertConfig as EuroBertConfig
     from keras_bert.rotary_configs import GteConfig as GteConfig
     from keras_bert.rotary_configs import NomicBertConfig as NomicBertConfig
     from keras_bert.serving.client import ServerError as ServerError

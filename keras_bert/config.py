@@ -100,7 +100,10 @@ class BertConfig:
             more ends the last block.
         has_embedding_norm: of the class: whether a norm ends the embeddings, behind which the first
             attention of such blocks has none of its own.
+        has_norm_offsets: of the class: whether norms have an offset beside their scale.
         has_gates: of the class: whether feed-forward layers have a gate beside the activation.
+        has_masked_lm_transform: of the class: whether the masked language model head has a dense
+            layer, an activation and a norm before its product with the words, and a bias behind it.
         reads_tokens_through_pooler: of the class: whether the pooler also stands between the
             encoder and the output layers of tokens.
         pooler_act: of the class: the activation of the pooler.
@@ -134,7 +137,9 @@ class BertConfig:
     unbiased_layers: ClassVar[tuple[str, ...]] = ()
     is_pre_norm: ClassVar[bool] = False
     has_embedding_norm: ClassVar[bool] = True
+    has_norm_offsets: ClassVar[bool] = True
     has_gates: ClassVar[bool] = False
+    has_masked_lm_transform: ClassVar[bool] = True
     reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"
 
@@ -229,6 +234,21 @@ class BertConfig:
     def head_size(self) -> int:
         """Width of one attention head."""
         return self.block_width // self.num_attention_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and of values; where they are fewer, several heads of queries share one."""
+        return self.num_attention_heads
+
+    @property
+    def ties_words(self) -> bool:
+        """Whether masked words are scored with the word embeddings, not a matrix of their own."""
+        return True
+
+    @property
+    def pools_late(self) -> bool:
+        """Whether the pooler reads each piece, and the mean is that of what it returns."""
+        return False
 
     @property
     def takes_pairs(self) -> bool:

@@ -1,4 +1,4 @@
-"""The numbers of NomicBERT and GTE, the encoders of many open embedding models.
+"""The numbers of encoders that turn queries and keys: NomicBERT and GTE, and EuroBERT.
 
               BERT                      NomicBERT (arXiv:2402.01613)   GTE (arXiv:2407.19669)
 positions     a table, added to words   angles by which queries and keys are turned
@@ -7,14 +7,17 @@ feed-forward  dense, gelu, dense        with a gate beside the silu    with a ga
 dense layers  with biases               without                        without before the gate
 [CLS]         dense, tanh               the same, published with a classifier alone
 
-Norms stand behind each half of a block, as in BERT. Models are published in the form of the code
-beside them, whose keys and tensors have other names than those of transformers, which has had both
+Norms stand behind each half of a block, as in BERT. EuroBERT (arXiv:2503.05500) is a Llama that
+sees to both sides: root-mean-square norms before each half and at the end, no biases, a gate beside
+the silu, fewer heads of keys and values than of queries, and masked words that are scored by a
+matrix alone, mostly one of its own. Models of all of them are published in the form of the code
+beside them, whose keys and tensors have other names than those of transformers, which has had these
 families since version 5. Either form is read, that of transformers is written.
 """
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 from keras_bert.config import CONFIG_CLASSES, BertConfig, Dialect, is_number, size_fields
 from keras_bert.modernbert_config import check_even_heads
@@ -33,6 +36,9 @@ _EXPERTS = frozenset(
     "expert_choice_router ffn_div moe_impl moe_normalize_expert_weights moe_resid_pdrop moe_top_k"
     " num_experts num_shared_experts router_aux_loss_coef".split()
 )
+# Special tokens by their spelling, which tokenizers know.
+_SPELLED_TOKENS = frozenset("bos_token eos_token mask_token pad_token pretraining_tp".split())
+TextPooling = Literal["bos", "mean", "late"]
 # Texts of the pretraining of a NomicBERT whose file does not say how long they were, in pieces.
 _TRAINED_POSITIONS = 2048
 # Numbers of a file in published form that does not name them: those of GPT-2 and of its code, and
@@ -58,6 +64,7 @@ class RotaryBertConfig(BertConfig):
     published_names: ClassVar[Mapping[str, str]] = {}
     published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {}
     published_models: ClassVar[str] = ""
+    rope_types: ClassVar[tuple[str, ...]] = (_DEFAULT, _LINEAR)
     has_position_table: ClassVar[bool] = False
     has_gates: ClassVar[bool] = True
 
@@ -117,7 +124,8 @@ class RotaryBertConfig(BertConfig):
             )
         head_size = width / heads if are_numbers else 1  # else the config refuses them
         for key, value in angles.items():
-            ours |= _angles(key, value, ours.get("rope_theta"), cls.rope_theta, head_size)
+            beside = ours.get("rope_theta")
+            ours |= _angles(key, value, beside, cls.rope_theta, head_size, cls.rope_types)
         return ours
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
@@ -131,7 +139,14 @@ class RotaryBertConfig(BertConfig):
         return values
 
 
-def _angles(key: str, value: Any, beside: Any, default: float, head_size: float) -> dict[str, Any]:
+def _angles(
+    key: str,
+    value: Any,
+    beside: Any,
+    default: float,
+    head_size: float,
+    supported: tuple[str, ...],
+) -> dict[str, Any]:
     """Returns `rope_theta` and `rope_factor` of what a config file says of angles.
 
     Args:
@@ -140,6 +155,7 @@ def _angles(key: str, value: Any, beside: Any, default: float, head_size: float)
         beside: the base that another key of the file says, None without one.
         default: the base of a file that says none.
         head_size: width of a head, D.
+        supported: the kinds that the family has.
 
     Raises:
         ValueError: angles are made in a way that is not supported.
@@ -150,11 +166,12 @@ def _angles(key: str, value: Any, beside: Any, default: float, head_size: float)
         raise ValueError(f"{key} is {value!r}: it must be an object with rope_type and its numbers")
     kind = value.get("rope_type", value.get("type", _DEFAULT))
     whole = value.get("partial_rotary_factor", 1) in (1, None)
-    if kind not in (_DEFAULT, _LINEAR, _NTK) or value.get("mixed_b") is not None or not whole:
+    if kind not in supported or value.get("mixed_b") is not None or not whole:
+        *others, last = supported
         raise ValueError(
-            f"{key} is {dict(value)}: only the rope types default, linear and ntk are supported, "
-            "without mixed_b and with all of a head turned; angles that depend on the length of a "
-            "text are not"
+            f"{key} is {dict(value)}: only the rope types {', '.join(others)} and {last} are "
+            "supported, without mixed_b and with all of a head turned; angles that depend on the "
+            "length of a text are not"
         )
     theta = value.get("rope_theta", default if beside is None else beside)
     if beside not in (None, theta):
@@ -314,6 +331,7 @@ class GteConfig(RotaryBertConfig):
     hugging_face_types: ClassVar[tuple[str, ...]] = ("new",)  # that of published files
     has_segments: ClassVar[bool] = False
     may_lack_segment_table: ClassVar[bool] = True
+    rope_types: ClassVar[tuple[str, ...]] = (_DEFAULT, _LINEAR, _NTK)
     unbiased_layers: ClassVar[tuple[str, ...]] = ("intermediate",)
     published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {
         "layer_norm_type": ("layer_norm", "layer_norm"),
@@ -360,5 +378,150 @@ class GteConfig(RotaryBertConfig):
         return super().in_our_names(known)
 
 
-for _config_class in (NomicBertConfig, GteConfig):
+@dataclasses.dataclass(frozen=True)
+class EuroBertConfig(RotaryBertConfig):
+    """The numbers of a EuroBERT (Boizard et al. 2025, arXiv:2503.05500).
+
+    Attributes:
+        intermediate_size: width of the feed-forward layer behind the gate, I.
+        hidden_dropout_prob: dropout behind the attention, and between gate and output of a
+            feed-forward layer; published models have none.
+        max_position_embeddings: the longest sequence in pieces; there is no table of positions.
+        type_vocab_size: 0, there are no segment embeddings; `segment_ids` are not looked at.
+        layer_norm_eps: epsilon of every root-mean-square norm; transformers calls it
+            `rms_norm_eps`.
+        rope_theta: base of the angles by which queries and keys are turned, the same in all blocks.
+        rope_factor: positions are divided by it before they make angles (position interpolation,
+            arXiv:2306.15595).
+        num_key_value_heads: heads of keys and of values, each of which as many heads of queries
+            share; None for one each.
+        tie_word_embeddings: whether masked words are scored with the word embeddings; else by a
+            matrix of their own, "output_embeddings/embeddings".
+        classifier_pooling: what a text's pooled output is: "bos", the pooler on the first piece;
+            "mean", the pooler on the mean of all; or "late", the mean of the pooler on each.
+
+    Raises:
+        ValueError: a value is out of its range.
+
+    Example:
+        >>> EuroBertConfig.from_name("eurobert_610m").key_value_heads
+        6
+    """
+
+    model_type: ClassVar[str] = "eurobert"
+    # As published (table 1), and a tiny one to try things out.
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "tiny": {**size_fields(2, 128), "num_key_value_heads": 1},
+        "210m": size_fields(12, 768),
+        "610m": {
+            **size_fields(26, 1152),
+            **{"intermediate_size": 4096, "num_key_value_heads": 6},
+        },
+        "2.1b": {
+            **size_fields(32, 2304),
+            **{"num_attention_heads": 18, "intermediate_size": 6144, "num_key_value_heads": 6},
+        },
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {
+        "attention_dropout": "attention_probs_dropout_prob",
+        "hidden_dropout": "hidden_dropout_prob",
+        "rms_norm_eps": "layer_norm_eps",
+    }
+    has_segments: ClassVar[bool] = False
+    has_segment_table: ClassVar[bool] = False
+    is_pre_norm: ClassVar[bool] = True
+    has_embedding_norm: ClassVar[bool] = False
+    has_norm_offsets: ClassVar[bool] = False
+    has_masked_lm_transform: ClassVar[bool] = False
+    unbiased_layers: ClassVar[tuple[str, ...]] = NomicBertConfig.unbiased_layers
+    pooler_act: ClassVar[str] = "gelu"
+    published_names: ClassVar[Mapping[str, str]] = {"clf_pooling": "classifier_pooling"}
+    published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {
+        "attention_bias": (False, False),
+        "mlp_bias": (False, False),
+    }
+    published_models: ClassVar[str] = "EuroBERT-210m, EuroBERT-610m and EuroBERT-2.1B"
+
+    vocab_size: int = 128_256
+    hidden_act: str = "silu"
+    hidden_dropout_prob: float = 0.0
+    attention_probs_dropout_prob: float = 0.0
+    max_position_embeddings: int = 8192
+    type_vocab_size: int = 0
+    layer_norm_eps: float = 1e-5
+    pad_token_id: int = 128_001
+    rope_theta: float = 250_000.0
+    num_key_value_heads: int | None = None
+    tie_word_embeddings: bool = False
+    classifier_pooling: TextPooling = "late"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        heads = self.num_key_value_heads
+        if heads is not None:
+            is_count = isinstance(heads, int) and not isinstance(heads, bool) and heads > 0
+            if not is_count or self.num_attention_heads % heads:
+                raise ValueError(
+                    f"num_key_value_heads is {heads!r}: it must divide num_attention_heads "
+                    f"{self.num_attention_heads}, or be None for as many"
+                )
+        if not isinstance(self.tie_word_embeddings, bool):
+            raise ValueError(
+                f"tie_word_embeddings is {self.tie_word_embeddings!r}: it must be true or false"
+            )
+        if self.classifier_pooling not in get_args(TextPooling):
+            raise ValueError(
+                f"classifier_pooling is {self.classifier_pooling!r}: choose one of "
+                f"{', '.join(get_args(TextPooling))}"
+            )
+        if self.left_to_right:
+            raise ValueError("left_to_right is True: a EuroBERT sees to both sides")
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of keys and of values; where they are fewer, several heads of queries share one."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def ties_words(self) -> bool:
+        """Whether masked words are scored with the word embeddings, not a matrix of their own."""
+        return self.tie_word_embeddings
+
+    @property
+    def summary(self) -> Literal["first", "last", "mean"]:
+        """What the pooler reads: the state of the first piece, or those of all."""
+        return "first" if self.classifier_pooling == "bos" else "mean"
+
+    @property
+    def pools_late(self) -> bool:
+        """Whether the pooler reads each piece, and the mean is that of what it returns."""
+        return self.classifier_pooling == "late"
+
+    @classmethod
+    def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of either form under the names of our fields.
+
+        Raises:
+            ValueError: the model has a form that is not supported, or keys contradict each other.
+        """
+        known = {key: value for key, value in values.items() if key not in _SPELLED_TOKENS}
+        tables = [known[key] for key in (_ANGLES, _SCALING) if isinstance(known.get(key), Mapping)]
+        if not any("rope_theta" in table for table in tables):
+            known.setdefault("rope_theta", 10_000.0)  # of either code
+        if known.get("tie_word_embeddings", False) is None:
+            known["tie_word_embeddings"] = False
+        if known.get("pad_token_id", 0) is None:  # masks say what is padding, so any id will do
+            known["pad_token_id"] = 0
+        return super().in_our_names(known)
+
+    def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
+        """Returns the fields under the names of a dialect; see `BertConfig.to_dict`."""
+        values = super().to_dict(dialect)
+        if dialect == "hf":
+            values["num_key_value_heads"] = self.key_value_heads
+            del values["type_vocab_size"]
+        return values
+
+
+for _config_class in (NomicBertConfig, GteConfig, EuroBertConfig):
     CONFIG_CLASSES[_config_class.model_type] = _config_class

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
+from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS
 from keras_bert.config import BertConfig
 
 # What the logits of a classifier mean, in the words of transformers.
@@ -57,6 +59,15 @@ class Checkpoint:
     variables: dict[str, np.ndarray]
     report: MappingReport = MappingReport()
     untied: str | None = None
+
+    @property
+    def predicts_words(self) -> bool:
+        """Whether it holds a trained head that predicts words."""
+        if self.architecture not in WORD_PREDICTORS:
+            return False
+        if self.config.has_masked_lm_transform:
+            return "masked_lm_bias/bias" in self.variables
+        return self.config.ties_words or OUTPUT_EMBEDDINGS in self.variables
 
     def check_masked_lm(self) -> None:
         """Makes sure that the masked language model head can be built.

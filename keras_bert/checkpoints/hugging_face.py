@@ -58,7 +58,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     values = read_json(config_file)
     tensors = torch_state.read(folder)
     family = FAMILIES[config.hugging_face_type].of_file(tensors.shapes)
-    if values.get("tie_word_embeddings") is not False:
+    if values.get("tie_word_embeddings") is not False and config.ties_words:
         tensors = _under_usual_names(tensors, family)
     tensors = _with_absent_biases(tensors, family)
     architecture, head = find_head(tensors, values, family, config_file)
@@ -94,8 +94,9 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         optional=POOLER,
     )
     # Why the masked language model's output matrix is not the word embedding, if so.
+    found = Checkpoint(config, architecture, head, variables, report)
     untied = None
-    if "masked_lm_bias/bias" in variables:
+    if found.predicts_words and config.ties_words:
         decoder = next(iter(family.copies))
         untied = name_table.differing_copy(tensors, variables, family.copies)
         if values.get("tie_word_embeddings") is False and decoder not in tensors.shapes:
@@ -103,7 +104,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
                 f"{tensors.source}: tie_word_embeddings is false, and there is no {decoder} that "
                 "would show that it is the word embedding"
             )
-    return Checkpoint(config, architecture, head, variables, report, untied)
+    return dataclasses.replace(found, untied=untied)
 
 
 def writable(checkpoint: Checkpoint) -> Checkpoint:

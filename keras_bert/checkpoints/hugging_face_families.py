@@ -20,6 +20,7 @@ from keras_bert.checkpoints.name_table import (
     TRANSPOSED,
     Row,
 )
+from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS
 
 _QUERY_KEY_VALUE = ("query", "key", "value")
 
@@ -641,6 +642,53 @@ _MEGATRON = dataclasses.replace(
         *norm_rows("layer_{layer}/final_norm", "bert.encoder.ln"),  # of the last one
     ],
 )
+_EUROBERT_LAYER = "model.layers.{layer}"
+_EUROBERT = Family(
+    "EuroBert",
+    "model.",
+    [
+        Row("word_embeddings/embeddings", ("model.embed_tokens.weight",)),
+        *_attention(f"{_EUROBERT_LAYER}.self_attn", ("q_proj", "k_proj", "v_proj")),
+        *dense_rows("layer_{layer}/attention/output", f"{_EUROBERT_LAYER}.self_attn.o_proj"),
+        Row(
+            "layer_{layer}/intermediate/kernel",
+            tuple(f"{_EUROBERT_LAYER}.mlp.{half}_proj.weight" for half in ("gate", "up")),
+            HALVES_TRANSPOSED,
+        ),
+        *dense_rows("layer_{layer}/output", f"{_EUROBERT_LAYER}.mlp.down_proj"),
+        *(
+            Row(f"layer_{{layer}}/{ours}/gamma", (f"model.{theirs}.weight",))
+            for ours, theirs in (
+                ("attention_norm", "layers.{layer}.input_layernorm"),
+                ("feed_forward_norm", "layers.{layer}.post_attention_layernorm"),
+                ("final_norm", "norm"),  # of the last one
+            )
+        ),
+    ],
+    {
+        "BertEncoder": [],
+        # Where it is not the word embedding.
+        "BertMaskedLM": [Row(OUTPUT_EMBEDDINGS, ("lm_head.weight",))],
+        "BertClassifier": [*dense_rows("pooler", "dense"), *_CLASSIFIER],
+        "BertTokenClassifier": _CLASSIFIER,
+    },
+    {"lm_head.weight": "word_embeddings/embeddings"},
+)
+# The code beside published models called that layer so at first.
+_EUROBERT = dataclasses.replace(
+    _EUROBERT,
+    published=dataclasses.replace(
+        _EUROBERT,
+        heads={
+            **_EUROBERT.heads,
+            "BertClassifier": [
+                *dense_rows("pooler", "dense"),
+                *dense_rows("classifier", "out_proj"),
+            ],
+        },
+        mark="out_proj.weight",
+    ),
+)
 # Where a file says `legacy: false`, its masked language model has other names.
 NEWER_HEAD = {
     name: re.sub(r"cls\.predictions\.(transform\.)?", "lm_predictions.lm_head.", name)
@@ -664,6 +712,7 @@ FAMILIES = {
     "gte": _GTE,
     "mobilebert": _MOBILEBERT,
     "megatron-bert": _MEGATRON,
+    "eurobert": _EUROBERT,
 }
 DROPPED = {
     r"(\w+\.)*rotary_emb\.(original_)?inv_freq": "constant numbers, not weights",

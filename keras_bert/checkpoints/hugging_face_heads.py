@@ -14,11 +14,12 @@ from keras_bert.checkpoints.hugging_face_families import (
 )
 from keras_bert.checkpoints.model_classes import ENCODER, MASKED_LM
 from keras_bert.checkpoints.name_table import Tensors
+from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS
 
 # Heads that may call their output layer "classifier": the config says which of them it is.
 _CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice", "BertSpanLabeler")
 # How that layer is called.
-_OUTPUTS = ("classifier.weight", "classifier.out_proj.weight")
+_OUTPUTS = ("classifier.weight", "classifier.out_proj.weight", "out_proj.weight")
 # Tensors that only this head has; the first whose are there counts.
 _TELLING = (
     ("BertSpanLabeler", {"qa_outputs.weight"}),
@@ -32,6 +33,7 @@ _TELLING = (
     ("BertMaskedLM", {"lm_head.bias"}),
     ("BertMaskedLM", {"head.dense.weight", "decoder.bias"}),
     ("BertMaskedLM", {"lm_head.dense.weight", "lm_head.decoder.bias"}),
+    ("BertMaskedLM", {"lm_head.weight"}),
 )
 
 
@@ -82,6 +84,12 @@ def _by_tensors(tensors: Tensors, values: Mapping[str, Any], family: Family) -> 
     for architecture, names in _TELLING:
         if names <= tensors.shapes.keys() and architecture in family.heads:
             return architecture
+    # A head that is the word embedding alone has no tensor to tell it.
+    rows = [row.ours for row in family.heads.get(MASKED_LM, ())]
+    named = values.get("architectures")
+    is_named = isinstance(named, list) and family.model_class(MASKED_LM) in named
+    if rows == [OUTPUT_EMBEDDINGS] and values.get("tie_word_embeddings") is True and is_named:
+        return MASKED_LM
     return ENCODER
 
 

@@ -38,7 +38,10 @@ TRANSPOSED = Form(lambda ours, _: [ours.T], lambda theirs, _: theirs[0].T)
 
 def _parts(ours: np.ndarray, config: BertConfig) -> list[np.ndarray]:
     """Returns query, key and value, each with that of global positions behind it, if any."""
-    return np.split(ours, 6 if config.projects_global_attention else 3, axis=-1)
+    if config.projects_global_attention:
+        return np.split(ours, 6, axis=-1)
+    ends = np.cumsum([config.num_attention_heads, config.key_value_heads]) * config.head_size
+    return np.split(ours, ends, axis=-1)
 
 
 # One array of ours, three or six of theirs.

@@ -12,6 +12,8 @@ Shapes = dict[str, tuple[int, ...]]
 # Of every family: a dense layer, or a dense layer and a norm without biases.
 POOLER = ("pooler/kernel", "pooler/bias", "pooler/dense/kernel", "pooler/layer_norm/gamma")
 _BIASES = ("/bias", "/beta")
+# The matrix of a masked language model that scores words, where it is not the word embedding.
+OUTPUT_EMBEDDINGS = "output_embeddings/embeddings"
 
 
 def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, Any]) -> Shapes:
@@ -60,6 +62,7 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
         # What all layers share has the name of the first.
         if not (index and config.shares_attention):
             columns = (6 if config.projects_global_attention else 3) * width
+            columns -= 2 * config.head_size * (config.num_attention_heads - config.key_value_heads)
             shapes |= _dense(f"{layer}/attention/query_key_value", width, columns)
             shapes |= _dense(f"{layer}/attention/output", width, width)
             if index or not (config.is_pre_norm and config.has_embedding_norm):
@@ -101,6 +104,12 @@ def variable_shapes(config: BertConfig, architecture: str, head: Mapping[str, An
 
     of_head = {path: tuple(map(number, shape)) for path, shape in variables.items()}
     of_head = {path: shape for path, shape in of_head.items() if 0 not in shape}
+    if not config.has_masked_lm_transform:
+        of_head = {path: of_head[path] for path in of_head if not path.startswith("masked_lm_")}
+    if MODEL_CLASSES[architecture].predicts_words and not config.ties_words:
+        of_head[OUTPUT_EMBEDDINGS] = (config.vocab_size, embedding)
+    if not config.has_norm_offsets:
+        shapes = {path: shape for path, shape in shapes.items() if not path.endswith("/beta")}
     if config.has_biases:
         return shapes | of_head
     # The encoder and the transform of masked words have none, other layers of a head do.

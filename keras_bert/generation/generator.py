@@ -300,8 +300,8 @@ class TextGenerator:
         # [CLS] [SEP], so that no row is all padding.
         ids[:, :2], mask[:, :2] = (vocabulary.cls_id, vocabulary.sep_id), 1
         for at, row in enumerate(rows):
-            end = len(row.ids) + 1
-            ids[at, 1:end], ids[at, end], mask[at, : end + 1] = row.ids, vocabulary.sep_id, 1
+            own = [*row.ids, *vocabulary.end_ids]
+            ids[at, 1 : len(own) + 1], mask[at, : len(own) + 1] = own, 1
             positions[at, : len(row.blanks)], counts[at] = row.blanks + 1, len(row.blanks)
             seeds[:, at] = row.seed, row.sample
         own = chain_seeds(*map(tf.constant, seeds))

@@ -144,6 +144,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         first_position: row of the table for position 0, F: RoBERTa leaves the rows before it out.
         reads_segments: whether the segment ids count; else every piece is of segment 0.
         has_positions: whether there is a table of positions.
+        has_norm: whether there is a norm.
     """
 
     def __init__(
@@ -158,6 +159,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         first_position: int = 0,
         reads_segments: bool = True,
         has_positions: bool = True,
+        has_norm: bool = True,
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
@@ -171,6 +173,7 @@ class EmbeddingPostprocessor(keras.layers.Layer):
         self.first_position = first_position
         self.reads_segments = reads_segments
         self.has_positions = has_positions
+        self.has_norm = has_norm
         self.layer_norm = LayerNormalization(
             epsilon=layer_norm_eps, dtype=self.dtype_policy, name="layer_norm"
         )
@@ -197,7 +200,8 @@ class EmbeddingPostprocessor(keras.layers.Layer):
                 shape=(self.type_vocab_size, hidden_size),
                 initializer=truncated_normal(self.initializer_range),
             )
-        self.layer_norm.build(word_embeddings_shape)  # scale and offset, [H] each
+        if self.has_norm:
+            self.layer_norm.build(word_embeddings_shape)  # scale and offset, [H] each
 
     def call(
         self,
@@ -270,7 +274,8 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             )
             segment_table = ops.cast(self.segment_embeddings, self.compute_dtype)  # [T, H]
             hidden = hidden + ops.matmul(one_hot, segment_table)  # [..., H]
-        return self.dropout(self.layer_norm(hidden), training=training)  # [..., H]
+        hidden = self.layer_norm(hidden) if self.has_norm else hidden  # [..., H]
+        return self.dropout(hidden, training=training)  # [..., H]
 
     def _positions(self, position_ids: Any, length: Any) -> Any:
         """Returns rows of the table, [..., H] of int32 [...], or the first S as [1, S, H]."""
@@ -309,18 +314,5 @@ class EmbeddingPostprocessor(keras.layers.Layer):
             "first_position": self.first_position,
             "reads_segments": self.reads_segments,
             "has_positions": self.has_positions,
+            "has_norm": self.has_norm,
         }
-
-
-@keras.saving.register_keras_serializable("keras_bert")
-class UnnormalizedEmbeddings(EmbeddingPostprocessor):
-    """BERT's embeddings without a norm, where the first block begins with one.
-
-    Args:
-        *arguments: those of `EmbeddingPostprocessor`; the epsilon is that of no norm.
-        **keywords: further ones.
-    """
-
-    def __init__(self, *arguments: Any, **keywords: Any):
-        super().__init__(*arguments, **keywords)
-        self.layer_norm = keras.layers.Identity(dtype=self.dtype_policy, name="layer_norm")

@@ -9,11 +9,14 @@ float32 with casts around. By hand, with x_hat = (x - mean) * rstd and g = upstr
 
 Only the input, in its own number format, and two numbers a token are kept for the backward pass;
 where each of these lines is one loop, not even those: to compute them again costs less.
+
+The root-mean-square norm (Zhang and Sennrich 2019, arXiv:1910.07467) subtracts no mean and has no
+offset: the mean is 0 above, and so is mean(g).
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -45,6 +48,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
                 "keras.layers.LayerNormalization for anything else"
             )
 
+    # Whether the mean is subtracted, see `RMSNormalization`.
+    subtracts_mean: ClassVar[bool] = True
+
     def call(self, inputs: Any, training: bool = False) -> Any:
         """Returns the normalized inputs [..., H]; mean and variance are float32."""
         if not training:
@@ -56,13 +62,40 @@ class LayerNormalization(keras.layers.LayerNormalization):
         # Copies, as functions with gradients of their own take tensors, not variables.
         gamma = ops.copy(self.gamma)  # [H]
         beta = ops.copy(self.beta) if self.center else ops.zeros_like(gamma)  # [H]
-        return _differentiable_norm(inputs, gamma, beta, self.epsilon)
+        return _differentiable_norm(inputs, gamma, beta, (self.epsilon, self.subtracts_mean))
 
 
-def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, epsilon: float) -> Any:
+@keras.saving.register_keras_serializable("keras_bert")
+class RMSNormalization(LayerNormalization):
+    """Divides by the root of the mean square over the last axis; a scale, gamma, and no offset.
+
+    Args:
+        epsilon: added to the mean square.
+    """
+
+    subtracts_mean: ClassVar[bool] = False
+
+    def __init__(self, epsilon: float = 1e-5, **kwargs: Any):
+        super().__init__(epsilon=epsilon, **kwargs | {"center": False})
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        """Returns the normalized inputs [..., H]; the mean square is float32."""
+        if training:
+            return super().call(inputs, training)
+        x = ops.cast(inputs, "float32")  # [..., H]
+        square = ops.mean(ops.square(x), axis=-1, keepdims=True)  # [..., 1]
+        gamma = ops.cast(self.gamma, "float32")  # [H]
+        return ops.cast(x * ops.rsqrt(square + self.epsilon) * gamma, self.compute_dtype)
+
+
+# Epsilon, and whether the mean is subtracted.
+_Kind = tuple[float, bool]
+
+
+def _differentiable_norm(inputs: Any, gamma: Any, beta: Any, kind: _Kind) -> Any:
     @with_gradient
     def normalize(inputs: Any, gamma: Any, beta: Any) -> tuple[Any, Callable]:
-        loops = _loops(epsilon) if gains_from_one_loop(inputs) else _steps(inputs, epsilon)
+        loops = _loops(kind) if gains_from_one_loop(inputs) else _steps(inputs, kind)
 
         def gradient(upstream: Any) -> tuple[Any, Any, Any]:  # [..., H]
             d_gamma, d_beta = loops.parameter_gradients(inputs, upstream)  # [H] each
@@ -91,28 +124,31 @@ class _Norm(NamedTuple):
     parameter_gradients: Callable
 
 
-def _steps(inputs: Any, epsilon: float) -> _Norm:
+def _steps(inputs: Any, kind: _Kind) -> _Norm:
     """Returns the functions for these inputs, whose moments are kept."""
-    moments = _moments(inputs, epsilon)
-    return _Norm(*(functools.partial(function, moments=moments) for function in _FUNCTIONS))
+    moments = _moments(inputs, kind)
+    return _Norm(*(functools.partial(function, moments=moments) for function in _functions(kind)))
 
 
 @functools.cache  # so that all norms of a shape share what is compiled
-def _loops(epsilon: float) -> _Norm:
+def _loops(kind: _Kind) -> _Norm:
     """Returns the functions as one loop each, for all inputs."""
 
     def alone(function: Callable) -> Callable:
         return one_loop(
-            lambda inputs, *others: function(inputs, *others, moments=_moments(inputs, epsilon))
+            lambda inputs, *others: function(inputs, *others, moments=_moments(inputs, kind))
         )
 
-    return _Norm(*(alone(function) for function in _FUNCTIONS))
+    return _Norm(*(alone(function) for function in _functions(kind)))
 
 
-def _moments(inputs: Any, epsilon: float) -> tuple[Any, Any]:
+def _moments(inputs: Any, kind: _Kind) -> tuple[Any, Any]:
     """Returns the mean and 1 / the standard deviation of each token, float32 [..., 1]."""
+    epsilon, subtracts_mean = kind
     x = ops.cast(inputs, "float32")  # [..., H]
     mean = ops.mean(x, axis=-1, keepdims=True)  # [..., 1]
+    if not subtracts_mean:
+        mean = ops.zeros_like(mean)
     variance = ops.mean(ops.square(x - mean), axis=-1, keepdims=True)  # [..., 1]
     return mean, ops.rsqrt(variance + epsilon)
 
@@ -129,10 +165,16 @@ def _value(inputs: Any, gamma: Any, beta: Any, moments: tuple[Any, Any]) -> Any:
     return ops.cast(_normalized(inputs, moments) * scale + offset, inputs.dtype)
 
 
-def _input_gradient(inputs: Any, gamma: Any, upstream: Any, moments: tuple[Any, Any]) -> Any:
+def _input_gradient(
+    inputs: Any,
+    gamma: Any,
+    upstream: Any,
+    moments: tuple[Any, Any],
+    subtracts_mean: bool = True,
+) -> Any:
     x_hat = _normalized(inputs, moments)  # [..., H]
     g = ops.cast(upstream, "float32") * ops.cast(gamma, "float32")  # [..., H]
-    mean = ops.mean(g, axis=-1, keepdims=True)  # [..., 1]
+    mean = ops.mean(g, axis=-1, keepdims=True) if subtracts_mean else 0.0  # [..., 1]
     along = ops.mean(g * x_hat, axis=-1, keepdims=True)  # [..., 1]
     return ops.cast(moments[1] * (g - mean - x_hat * along), inputs.dtype)
 
@@ -144,4 +186,8 @@ def _parameter_gradients(inputs: Any, upstream: Any, moments: tuple[Any, Any]) -
     return along, ops.sum(upstream, axis=tokens)  # [H]
 
 
-_FUNCTIONS: tuple[Callable, ...] = (_value, _input_gradient, _parameter_gradients)
+def _functions(kind: _Kind) -> tuple[Callable, ...]:
+    """Returns the three of `_Norm`, each of which takes the moments besides."""
+    _, subtracts_mean = kind
+    gradient = functools.partial(_input_gradient, subtracts_mean=subtracts_mean)
+    return _value, gradient, _parameter_gradients

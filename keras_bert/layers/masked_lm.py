@@ -6,7 +6,8 @@
 
 The product with the word embeddings is `WordEmbedding` called with `reverse=True`; this module
 holds the layers on both sides of it. Where what is compared is wider than the word embeddings, as
-in MobileBERT, further columns of every word stand beside them (`FurtherColumns`).
+in MobileBERT, further columns of every word stand beside them (`FurtherColumns`). EuroBERT has the
+product alone: `PickedStates` stands before it, and a bias that adds nothing behind it.
 
 A sequence with fewer than P predictions fills up with position 0, whose loss has the weight 0.
 
@@ -16,6 +17,7 @@ Shapes: B sequences, S positions, P predicted positions of a sequence, H width, 
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 from keras_bert.layers.activations import activation_function
@@ -155,20 +157,72 @@ class FurtherColumns(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("keras_bert")
+class PickedStates(keras.layers.Layer):
+    """Picks the predicted positions, as `MaskedLanguageModelTransform` does, and nothing else."""
+
+    def call(self, sequence_output: Any, positions: Any = None, training: bool = False) -> Any:
+        """Returns [B, P, H] for sequence output [B, S, H] and positions [B, P]; None: all."""
+        return sequence_output if positions is None else states_at(sequence_output, positions)
+
+    def compute_output_spec(
+        self, sequence_output: Any, positions: Any = None, training: bool = False
+    ) -> keras.KerasTensor:
+        """Gives the symbolic shape of `call`."""
+        *rows, width = sequence_output.shape
+        places = rows if positions is None else positions.shape
+        return keras.KerasTensor((*places, width), dtype=self.compute_dtype)
+
+
+# No likelihood beside any logit, and finite: files of 8-bit integers have no infinity.
+_NEVER = -1e9
+
+
+@keras.saving.register_keras_serializable("keras_bert")
 class OutputBias(keras.layers.Layer):
-    """Adds a learned bias [V] to logits [..., V] and returns them in float32."""
+    """Adds a learned bias [V] to logits [..., V] and returns them in float32.
+
+    Args:
+        use_bias: whether there is one; without it logits are returned as they are.
+    """
+
+    def __init__(self, use_bias: bool = True, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.use_bias = use_bias
+        self._pieces: int | None = None
 
     def build(self, logits_shape: Any) -> None:
         """Makes the bias, zero at first."""
-        # [V]
-        self.bias = self.add_weight(name="bias", shape=(logits_shape[-1],), initializer="zeros")
+        if self.use_bias:  # [V]
+            self.bias = self.add_weight(name="bias", shape=(logits_shape[-1],), initializer="zeros")
+
+    def silence(self, pieces: int) -> None:
+        """Makes rows from number `pieces` on the least likely of all, whatever was left in them.
+
+        Where there is no bias, graphs that were made before do not know of it.
+        """
+        if not self.use_bias:
+            self._pieces = pieces
+            return
+        values = np.array(self.bias, np.float32)  # [V]
+        values[pieces:] = _NEVER
+        self.bias.assign(values)
 
     def call(self, logits: Any, training: bool = False) -> Any:
         """Returns logits plus bias, float32."""
         # Cast first: a softmax over 30 000 logits loses too much in bfloat16.
-        logits, bias = ops.cast(logits, "float32"), ops.cast(self.bias, "float32")
+        logits = ops.cast(logits, "float32")
+        if not self.use_bias:
+            if self._pieces is None or self._pieces >= logits.shape[-1]:
+                return logits
+            beyond = np.arange(logits.shape[-1]) >= self._pieces
+            return logits + np.where(beyond, np.float32(_NEVER), np.float32(0))  # [B, P, V]
+        bias = ops.cast(self.bias, "float32")
         return add_bias(logits, bias) if training else logits + bias  # [B, P, V]
 
     def compute_output_spec(self, logits: Any, training: bool = False) -> keras.KerasTensor:
         """Returns the symbolic logits [..., V] in float32."""
         return keras.KerasTensor(logits.shape, dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | {"use_bias": self.use_bias}

@@ -1,4 +1,4 @@
-"""Blocks whose attention turns queries and keys: of ModernBERT, of NomicBERT and of GTE.
+"""Blocks whose attention turns queries and keys: of ModernBERT, EuroBERT, NomicBERT and GTE.
 
 Query and key are turned by an angle that grows with their position (RoFormer, Su et al. 2021,
 section 3.2), so that their product depends on the distance alone: there is no table of positions.
@@ -16,15 +16,24 @@ before both sub-layers, and no layer with a bias:
              +----------------------+   +-------------------------------------------+
 
 Most of its blocks attend in a sliding window, as in `local_attention`, but without global
-positions; packed sequences and tables of probabilities take all pairs and a mask. The others
-(arXiv:2402.01613, arXiv:2407.19669) have norms behind the sub-layers, as BERT's block has, and see
-all:
+positions; packed sequences and tables of probabilities take all pairs and a mask. EuroBERT's
+(Boizard et al. 2025, arXiv:2503.05500) see all, divide by the root mean square in place of a norm,
+and may have fewer heads of keys and values than of queries, each of which several heads of queries
+share (Ainslie et al. 2023, arXiv:2305.13245), 6 and 2 here:
+
+    queries           0 1 2 3 4 5
+    keys and values   0 0 0 1 1 1
+
+They are repeated where they are projected, so that all that attends sees as many heads of each. The
+others (arXiv:2402.01613, arXiv:2407.19669) have norms behind the sub-layers, as BERT's block has,
+and see all:
 
     hidden --+-- attention --(+)-- norm --+-- dense --+-- silu --(x)-- dense --(+)-- norm -->
              |                |           |           +----------+              |
              +----------------+           +-------------------------------------+
 
-Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads, D = H / A.
+Shapes: B sequences, S positions, H width, I width of the feed-forward layer, A heads, D = H / A,
+K heads of keys and values.
 """
 
 import math
@@ -39,7 +48,7 @@ from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock, derived_seed
 from keras_bert.layers.initializer import truncated_normal
-from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.layer_norm import LayerNormalization, RMSNormalization
 from keras_bert.layers.local_attention import OUTSIDE, LocalSelfAttention
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.modernbert_config import WHOLE_WINDOWS
@@ -78,6 +87,7 @@ class RotarySelfAttention(LocalSelfAttention):
         output_initializer_range: standard deviation of the initializer of the output projection.
         rope_factor: see `rotated`.
         use_bias: whether both projections have a bias.
+        num_key_value_heads: heads of keys and of values, K; divides A. None for A.
         **arguments: further arguments of `SelfAttention`.
     """
 
@@ -95,6 +105,7 @@ class RotarySelfAttention(LocalSelfAttention):
         output_initializer_range: float = 0.02,
         rope_factor: float = 1.0,
         use_bias: bool = False,
+        num_key_value_heads: int | None = None,
         **arguments: Any,
     ):
         # What a file of Keras holds besides; no variant has it.
@@ -105,6 +116,28 @@ class RotarySelfAttention(LocalSelfAttention):
         self.output_initializer_range = output_initializer_range
         self.rope_factor = rope_factor
         self.use_bias = use_bias
+        self.num_key_value_heads = num_key_value_heads
+
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of key and value as they are projected, K."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    def project(self, hidden: Any) -> Any:
+        """Returns query, key and value side by side, [..., 3H], of hidden states [..., H].
+
+        Keys and values that several heads share stand there once for each of them.
+        """
+        projected = super().project(hidden)  # [..., (A + 2 K) D]
+        heads, shared = self.num_attention_heads, self.key_value_heads
+        if shared == heads:
+            return projected
+        *places, columns = ops.shape(projected)
+        by_head = ops.reshape(projected, (*places, columns // self.head_size, self.head_size))
+        query, key, value = ops.split(by_head, [heads, heads + shared], axis=-2)
+        key, value = (ops.repeat(part, heads // shared, axis=-2) for part in (key, value))
+        by_head = ops.concatenate([query, key, value], axis=-2)  # [..., 3 A, D]
+        return ops.reshape(by_head, (*places, 3 * heads * self.head_size))
 
     def _dense(
         self, units: int, name: str, start: keras.initializers.Initializer | None = None
@@ -173,6 +206,7 @@ class RotarySelfAttention(LocalSelfAttention):
             "output_initializer_range": self.output_initializer_range,
             "rope_factor": self.rope_factor,
             "use_bias": self.use_bias,
+            "num_key_value_heads": self.num_key_value_heads,
         }
 
 
@@ -217,6 +251,8 @@ class RotaryEncoderBlock(_GatedBlock):
         is_first: whether the embeddings, which end with a norm, come right before: then the
             attention reads them as they are.
         is_last: whether a norm ends the block, as nothing behind it has one.
+        rope_factor: see `rotated`.
+        num_key_value_heads: see `RotarySelfAttention`.
         **keywords: further ones of `EncoderBlock`.
     """
 
@@ -230,6 +266,8 @@ class RotaryEncoderBlock(_GatedBlock):
         output_initializer_range: float = 0.02,
         is_first: bool = False,
         is_last: bool = False,
+        rope_factor: float = 1.0,
+        num_key_value_heads: int | None = None,
         **keywords: Any,
     ):
         # First: the constructor of the block makes the attention.
@@ -237,6 +275,8 @@ class RotaryEncoderBlock(_GatedBlock):
             "attention_window": attention_window,
             "rope_theta": rope_theta,
             "output_initializer_range": output_initializer_range,
+            "rope_factor": rope_factor,
+            "num_key_value_heads": num_key_value_heads,
         }
         self.output_initializer_range = output_initializer_range
         self.is_first = is_first
@@ -298,6 +338,24 @@ class RotaryEncoderBlock(_GatedBlock):
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
         return super().get_config() | {"is_first": self.is_first, "is_last": self.is_last}
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class RotaryRMSNormBlock(RotaryEncoderBlock):
+    """EuroBERT's block: that of ModernBERT with root-mean-square norms.
+
+    Args:
+        *arguments: those of `EncoderBlock`. `hidden_dropout_prob` is that between gate and output
+            of the feed-forward layer and behind the attention.
+        **keywords: further ones of `RotaryEncoderBlock`.
+    """
+
+    def __init__(self, *arguments: Any, **keywords: Any):
+        super().__init__(*arguments, **keywords)
+        self.attention_dropout = self._dropout("attention_dropout", 2)
+
+    def _norm(self, name: str) -> LayerNormalization:
+        return RMSNormalization(epsilon=self.layer_norm_eps, dtype=self.dtype_policy, name=name)
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -75,6 +75,11 @@ class SelfAttention(keras.layers.Layer):
         """Heads of query, key and value, P: A, but a variant may attend with more of them."""
         return self.num_attention_heads
 
+    @property
+    def key_value_heads(self) -> int:
+        """Heads of key and value as they are projected: P, but a variant may share them."""
+        return self.projected_heads
+
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes both projections for hidden states [B, S, H]."""
         hidden_size = hidden_shape[-1]
@@ -82,7 +87,7 @@ class SelfAttention(keras.layers.Layer):
         if hasattr(self, "query_key_value"):
             return  # of another layer, see `EncoderBlock.share_parameters`
         # One matrix product of [H, 3H] is faster than three of [H, H].
-        width = 3 * self.projected_heads * self.head_size  # 3 H
+        width = (self.projected_heads + 2 * self.key_value_heads) * self.head_size  # 3 H
         self.query_key_value = self._dense(
             width,
             "query_key_value",

@@ -152,7 +152,7 @@ class BertEncoder(preset.PresetModel):
                 hidden, probs = hidden  # and [B, A, S, S]
                 attention_probs.append(probs)
             hidden_states.append(hidden)
-        pooled_output = pooler(_summary(config, hidden, inputs[INPUT_MASK]))  # [B, H]
+        pooled_output = _pooled(config, pooler, hidden, inputs[INPUT_MASK])  # [B, H]
         outputs = {"sequence_output": hidden, "pooled_output": pooled_output}  # [B, S, H], [B, H]
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states  # L + 1 of [B, S, H]
@@ -194,6 +194,7 @@ class BertEncoder(preset.PresetModel):
             first_position=config.first_position,
             reads_segments=config.has_segments,
             has_positions=config.has_position_table,
+            has_norm=config.has_embedding_norm,
             dtype=dtype,
             name="embeddings",
         )
@@ -389,16 +390,19 @@ def _visible(config: BertConfig, inputs: Mapping[str, Any]) -> Any:
     return visible
 
 
-def _summary(config: BertConfig, hidden: Any, mask: Any) -> Any:
-    """Returns what the pooler reads, [B, H], of hidden states [B, S, H] and their mask [B, S]."""
+def _pooled(config: BertConfig, pooler: keras.layers.Layer, hidden: Any, mask: Any) -> Any:
+    """Returns the pooled output [B, H] of hidden states [B, S, H] and their mask [B, S]."""
     if config.summary == "mean":
-        return mean_of_real_positions(hidden, mask)
+        if config.pools_late:
+            return mean_of_real_positions(pooler(hidden), mask)
+        return pooler(mean_of_real_positions(hidden, mask))
     # From left to right only the last piece has seen the whole sequence.
-    return last_real_position(hidden, mask) if config.summary == "last" else hidden[:, 0]
+    is_last = config.summary == "last"
+    return pooler(last_real_position(hidden, mask) if is_last else hidden[:, 0])
 
 
 def _summary_position(config: BertConfig, inputs: Mapping[str, Any]) -> Any:
-    """Returns the position that `_summary` reads, int32 [B, 1], of inputs [B, S]."""
+    """Returns the position that the pooler reads, int32 [B, 1], of inputs [B, S]."""
     if config.summary == "last":
         return last_position(inputs[INPUT_MASK])
     return 0 * inputs[INPUT_IDS][:, :1]

@@ -1,8 +1,8 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, DeBERTa, local attention, ModernBERT, NomicBERT, GTE and MobileBERT, which have blocks of
-their own.
+MPNet, DeBERTa, local attention, ModernBERT, EuroBERT, NomicBERT, GTE and MobileBERT, which have
+blocks of their own.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEmbeddings,
     DisentangledEncoderBlock,
 )
-from keras_bert.layers.embeddings import EmbeddingPostprocessor, UnnormalizedEmbeddings
+from keras_bert.layers.embeddings import EmbeddingPostprocessor
 from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
 from keras_bert.layers.local_attention import LocalEncoderBlock
 from keras_bert.layers.masked_lm import MaskedLanguageModelTransform
@@ -35,13 +35,14 @@ from keras_bert.layers.rotary_attention import (
     NormalizedEmbeddings,
     RotaryEncoderBlock,
     RotaryPostNormBlock,
+    RotaryRMSNormBlock,
     scaled_initializer_range,
 )
 from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.modernbert_config import ModernBertConfig
-from keras_bert.rotary_configs import GteConfig, NomicBertConfig
+from keras_bert.rotary_configs import EuroBertConfig, GteConfig, NomicBertConfig
 
 
 @register_encoder(DistilBertConfig)
@@ -227,6 +228,36 @@ class ModernBertEncoder(BertEncoder):
         )
 
 
+@register_encoder(EuroBertConfig)
+class EuroBertEncoder(BertEncoder):
+    """The encoder of EuroBERT (Boizard et al. 2025, arXiv:2503.05500).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. The last of the
+    `hidden_states` is behind the norm that ends the encoder, as `sequence_output` is.
+    `pooled_output` is dense and gelu on the first piece, on the mean or on each piece before the
+    mean, see `EuroBertConfig.classifier_pooling`; published encoders have them with a head only.
+
+    Example:
+        >>> config = EuroBertConfig.from_name("eurobert_tiny", vocab_size=8000, pad_token_id=0)
+        >>> encoder = EuroBertEncoder(config)
+    """
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryRMSNormBlock.from_config(
+            settings
+            | {
+                "rope_theta": config.rope_theta,
+                "rope_factor": config.rope_factor,
+                "num_key_value_heads": config.num_key_value_heads,
+                "output_initializer_range": config.initializer_range,
+                "is_last": index == config.num_hidden_layers - 1,
+            }
+        )
+
+
 @register_encoder(NomicBertConfig)
 class NomicBertEncoder(BertEncoder):
     """The encoder of NomicBERT (Nussbaum et al. 2024, arXiv:2402.01613): of nomic-embed-text.
@@ -334,12 +365,6 @@ class MegatronBertEncoder(BertEncoder):
     Example:
         >>> encoder = MegatronBertEncoder(MegatronBertConfig.from_name("megatron_bert_tiny"))
     """
-
-    @staticmethod
-    def create_embeddings(config: Any, seed: int | None, dtype: Any) -> EmbeddingPostprocessor:
-        """Returns the layer named "embeddings"; see `BertEncoder.create_embeddings`."""
-        settings = BertEncoder.create_embeddings(config, seed, dtype).get_config()
-        return UnnormalizedEmbeddings.from_config(settings)
 
     @staticmethod
     def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:

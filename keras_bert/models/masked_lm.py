@@ -7,20 +7,23 @@ from typing import Any
 import keras
 
 from keras_bert.checkpoints.checkpoint import Checkpoint
-from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.config import BertConfig
 from keras_bert.features import MASKED_LM_POSITIONS
+from keras_bert.layers.embeddings import WordEmbedding
 from keras_bert.layers.masked_lm import (
     FurtherColumns,
     MaskedLanguageModelTransform,
     OutputBias,
+    PickedStates,
 )
 from keras_bert.models import preset
 from keras_bert.models.encoder import BertEncoder, as_encoder, encoder_inputs
 from keras_bert.models.task_model import TaskModel
 
-# A layer that only heads have whose vectors are wider than word embeddings.
-FURTHER_COLUMNS = "masked_lm_columns"
+# The layers of the head; the last ones where it has columns of words beside the word embeddings, or
+# a table of words of its own.
+TRANSFORM, BIAS = "masked_lm_transform", "masked_lm_bias"
+FURTHER_COLUMNS, OUTPUT_WORDS = "masked_lm_columns", "output_embeddings"
 
 
 def load_masked_lm(
@@ -53,8 +56,7 @@ def check_predicts_words(folder: str | os.PathLike, checkpoint: Checkpoint) -> N
         ValueError: it holds no head that predicts words, and a fresh one knows none; or it does so
             with an output matrix of its own.
     """
-    predicts = checkpoint.architecture in WORD_PREDICTORS
-    if not predicts or "masked_lm_bias/bias" not in checkpoint.variables:
+    if not checkpoint.predicts_words:
         raise ValueError(
             f"{folder} holds a {checkpoint.architecture}, which predicts no masked words: give a "
             "model with a masked LM head"
@@ -138,16 +140,28 @@ def masked_lm_logits(encoder: BertEncoder, sequence_output: Any, positions: Any 
 def masked_lm_scores(encoder: BertEncoder, sequence_output: Any, positions: Any = None) -> Any:
     """Returns these logits [B, P, V] without the bias of each piece, in the encoder's dtype."""
     config = encoder.config
-    transform = MaskedLanguageModelTransform(
-        config.transform_act,
-        config.initializer_range,
-        config.layer_norm_eps,
-        config.output_width,
-        config.has_biases,
-        dtype=encoder.policy,
-        name="masked_lm_transform",
-    )
-    columns = None
+    transform: keras.layers.Layer
+    if config.has_masked_lm_transform:
+        transform = MaskedLanguageModelTransform(
+            config.transform_act,
+            config.initializer_range,
+            config.layer_norm_eps,
+            config.output_width,
+            config.has_biases,
+            dtype=encoder.policy,
+            name=TRANSFORM,
+        )
+    else:
+        transform = PickedStates(dtype=encoder.policy, name=TRANSFORM)
+    words, columns = encoder.word_embeddings, None
+    if not config.ties_words:
+        words = WordEmbedding(
+            config.vocab_size,
+            config.embedding_width,
+            config.initializer_range,
+            dtype=encoder.policy,
+            name=OUTPUT_WORDS,
+        )
     if config.further_output_width:
         columns = FurtherColumns(
             config.vocab_size,
@@ -156,7 +170,7 @@ def masked_lm_scores(encoder: BertEncoder, sequence_output: Any, positions: Any 
             dtype=encoder.policy,
             name=FURTHER_COLUMNS,
         )
-    return _word_scores(encoder, transform(sequence_output, positions), columns)
+    return _word_scores(transform(sequence_output, positions), words, columns)
 
 
 def word_scores(model: Any, sequence_output: Any, positions: Any = None) -> Any:
@@ -167,26 +181,30 @@ def word_scores(model: Any, sequence_output: Any, positions: Any = None) -> Any:
         sequence_output: hidden states, as in `masked_lm_logits`.
         positions: positions, as there.
     """
-    further = model.encoder.config.further_output_width
-    columns = model.get_layer(FURTHER_COLUMNS) if further else None
-    vectors = model.get_layer("masked_lm_transform")(sequence_output, positions)
-    return _word_scores(model.encoder, vectors, columns)
+    config = model.encoder.config
+    words = model.encoder.word_embeddings
+    if not config.ties_words:
+        words = model.get_layer(OUTPUT_WORDS)
+    columns = model.get_layer(FURTHER_COLUMNS) if config.further_output_width else None
+    vectors = model.get_layer(TRANSFORM)(sequence_output, positions)
+    return _word_scores(vectors, words, columns)
 
 
 def head_layers(config: BertConfig) -> tuple[str, ...]:
     """Returns the names of the layers of this head, which every model calls so that has it."""
     further = (FURTHER_COLUMNS,) if config.further_output_width else ()
-    return "masked_lm_transform", *further, "masked_lm_bias"
+    own = () if config.ties_words else (OUTPUT_WORDS,)
+    return TRANSFORM, *further, BIAS, *own
 
 
-def _word_scores(encoder: BertEncoder, vectors: Any, columns: FurtherColumns | None) -> Any:
-    # [B, P, E] -> [B, P, V]: scored against the word embeddings themselves.
+def _word_scores(vectors: Any, words: WordEmbedding, columns: FurtherColumns | None) -> Any:
+    # [B, P, E] -> [B, P, V]: scored against the word embeddings themselves, or a table like them.
     if columns is None:
-        return encoder.word_embeddings(vectors, reverse=True)
-    scores = encoder.word_embeddings(vectors[..., : -columns.units], reverse=True)
+        return words(vectors, reverse=True)
+    scores = words(vectors[..., : -columns.units], reverse=True)
     return columns(vectors, scores)
 
 
 def output_bias(encoder: BertEncoder) -> OutputBias:
     """Returns the layer that adds the bias of each piece to scores [..., V], in float32."""
-    return OutputBias(dtype=encoder.policy, name="masked_lm_bias")
+    return OutputBias(encoder.config.has_masked_lm_transform, dtype=encoder.policy, name=BIAS)

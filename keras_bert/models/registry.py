@@ -48,6 +48,7 @@ _MODULES = {
     "nomic_bert": "keras_bert.models.family_encoders",
     "gte": "keras_bert.models.family_encoders",
     "mobilebert": "keras_bert.models.family_encoders",
+    "eurobert": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",
     "megatron-bert": "keras_bert.models.family_encoders",
 }

@@ -129,8 +129,12 @@ class UnpaddedEncoder:
     def pooled_from(self, sequence_output: tf.RaggedTensor) -> tf.Tensor:
         """Returns the pooled output [N, H] of what `sequence_output` returned."""
         if self._config.summary == "mean":
-            states = tf.cast(sequence_output, tf.float32)
-            return self._pooler(tf.cast(tf.reduce_mean(states, axis=1), self._dtype))  # [N, H]
+            late = self._config.pools_late
+            if late:
+                sequence_output = sequence_output.with_values(self._pooler(sequence_output.values))
+            means = tf.reduce_mean(tf.cast(sequence_output, tf.float32), axis=1)  # [N, H]
+            means = tf.cast(means, self._dtype)
+            return means if late else self._pooler(means)
         edges = sequence_output.row_splits  # [N + 1]: where rows begin and end in the list
         summary = edges[1:] - 1 if self._config.summary == "last" else edges[:-1]  # [N]
         return self._pooler(tf.gather(sequence_output.values, summary))  # [N, H]

@@ -2,13 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
 from keras_bert.config import BertConfig
 from keras_bert.text.vocabulary import Vocabulary
-
-# No likelihood beside any logit, and finite: files of 8-bit integers have no infinity.
-_NEVER = -1e9
 
 
 def check_rows(vocabulary: Vocabulary, config: BertConfig) -> None:
@@ -33,7 +28,4 @@ def silence_rows(model: Any, vocabulary: Vocabulary) -> None:
         model: a `BertMaskedLM`; its output bias is changed.
         vocabulary: its pieces.
     """
-    bias = model.get_layer("masked_lm_bias").bias
-    values = np.array(bias, np.float32)  # [V]
-    values[len(vocabulary) :] = _NEVER
-    bias.assign(values)
+    model.get_layer("masked_lm_bias").silence(len(vocabulary))

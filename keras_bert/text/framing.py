@@ -3,10 +3,12 @@
     BERT, ALBERT,       [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      segments 0 and 1
     DeBERTa
     ModernBERT          [CLS] a [SEP]     [CLS] a [SEP] b [SEP]      no segments: all 0
+    Llama 3             <bos> a           <bos> a <bos> b            no segments: all 0
     RoBERTa, XLM-R,     <s> a </s>        <s> a </s> </s> b </s>     no segments: all 0
     MPNet
 
-No TensorFlow here.
+<bos> and <eos> stand for <|begin_of_text|> and <|end_of_text|>. A EuroBERT has rows of any of these
+forms, or <bos> a <eos> <bos> b <eos>, as its file says. No TensorFlow here.
 """
 
 from typing import NamedTuple
@@ -34,36 +36,51 @@ class Framing(NamedTuple):
     """How rows of one text or two are made.
 
     Attributes:
-        separators: how many `sep` stand between two texts.
+        separators: how many special tokens stand between two texts.
         has_segments: whether segment ids tell the second text from the first; else they are 0.
+        ends: whether `sep` ends a row.
+        begins_second: whether the last of the `separators` is `cls`; all others are `sep`.
     """
 
     separators: int = 1
     has_segments: bool = True
+    ends: bool = True
+    begins_second: bool = False
 
     @property
     def special_in_single(self) -> int:
         """How many special tokens a row of one text has."""
-        return 2
+        return 1 + self.ends
 
     @property
     def special_in_pair(self) -> int:
         """How many special tokens a row of two texts has."""
-        return 2 + self.separators
+        return 1 + self.separators + self.ends
 
 
 BERT_TOKENS = SpecialTokens()
 ALBERT_TOKENS = SpecialTokens(pad="<pad>", unk="<unk>")
 ROBERTA_TOKENS = SpecialTokens("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 MODERNBERT_TOKENS = BERT_TOKENS
+_BEGIN, _END = "<|begin_of_text|>", "<|end_of_text|>"
+# Nothing is unknown to bytes.
+EUROBERT_TOKENS = SpecialTokens(pad=_END, unk=_END, cls=_BEGIN, sep=_END, mask="<|mask|>")
 MPNET_TOKENS = ROBERTA_TOKENS._replace(unk="[UNK]")
 
 BERT_FRAMING = Framing()
 MODERNBERT_FRAMING = Framing(has_segments=False)
 ROBERTA_FRAMING = Framing(separators=2, has_segments=False)
+LLAMA_FRAMING = Framing(has_segments=False, ends=False, begins_second=True)
+ENDED_LLAMA_FRAMING = Framing(separators=2, has_segments=False, begins_second=True)
+
+
+def between(framing: Framing, special: SpecialTokens) -> list[str]:
+    """Returns the special tokens between two texts of a row."""
+    last = special.cls if framing.begins_second else special.sep
+    return [*[special.sep] * (framing.separators - 1), last]
 
 
 def rows(framing: Framing, special: SpecialTokens) -> tuple[list[str], list[str]]:
     """Returns what a row of one text and a row of two is made of: special tokens, A and B."""
-    single = [special.cls, "A", special.sep]
-    return single, [*single, *[special.sep] * (framing.separators - 1), "B", special.sep]
+    end = [special.sep] if framing.ends else []
+    return [special.cls, "A", *end], [special.cls, "A", *between(framing, special), "B", *end]

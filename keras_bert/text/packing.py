@@ -4,8 +4,10 @@
     [5 6], [7 8 9]         cls 5 6 sep 7 8 9 sep pad   0 0 0 0 1 1 1 1 0   1 1 1 1 1 1 1 1 0
 
 The vocabulary knows the framing of its family: RoBERTa's pairs are <s> a </s> </s> b </s>, and
-their segment ids 0. Shapes: N texts or pairs, S positions.
+their segment ids 0; Llama 3's rows have no end. Shapes: N texts or pairs, S positions.
 """
+
+from collections.abc import Iterable
 
 import tensorflow as tf
 
@@ -99,16 +101,21 @@ def join_pieces(
         second: int32 [N, pieces], or None for rows of one text.
         vocabulary: tells the ids of [CLS] and [SEP], and the framing.
     """
-    rows = first.nrows()
-    cls = _column(vocabulary.cls_id, rows)  # [N, 1]
-    sep = _column(vocabulary.sep_id, rows)
-    framing = vocabulary.framing
-    segments = [tf.concat([cls, first, sep], axis=1)]  # ragged [N, pieces]
-    if second is not None:
-        more = [sep] * (framing.separators - 1)
-        segments.append(tf.concat([*more, second, sep], axis=1))
+
+    def columns(ids: Iterable[int]) -> list[tf.RaggedTensor]:
+        return [_column(token_id, first.nrows()) for token_id in ids]  # [N, 1] each
+
+    begin, end = columns([vocabulary.cls_id]), columns(vocabulary.end_ids)
+    if second is None:
+        segments = [tf.concat([*begin, first, *end], axis=1)]  # ragged [N, pieces]
+    else:
+        closing, *more = columns(vocabulary.between_ids)
+        segments = [
+            tf.concat([*begin, first, closing], axis=1),
+            tf.concat([*more, second, *end], axis=1),
+        ]
     ids = tf.concat(segments, axis=1)
-    if not framing.has_segments:
+    if not vocabulary.framing.has_segments:
         return ids, tf.zeros_like(ids)
     # 0 0 .. 1 1
     return ids, tf.concat([tf.ones_like(s) * i for i, s in enumerate(segments)], axis=1)

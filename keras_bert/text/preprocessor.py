@@ -16,7 +16,7 @@ from keras_bert.counts import needed_count
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.preset import read_config
 from keras_bert.storage import hub
-from keras_bert.text import packing
+from keras_bert.text import framing, packing
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.loading import load_tokenizer, tokenizer_class
 
@@ -46,7 +46,8 @@ class BertPreprocessor(keras.layers.Layer):
 
     Raises:
         ValueError: `max_seq_length` is no whole number, or has no room for a piece of each text of
-            a pair (less than 5, with RoBERTa's framing less than 6), or `pad_to` is unknown.
+            a pair (less than 5, in families with other rows less than 4 or 6), or `pad_to` is
+            unknown.
 
     Example:
         >>> pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "play", "##ing", "!"]
@@ -60,13 +61,12 @@ class BertPreprocessor(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         special = tokenizer.vocabulary.special_tokens
-        separators = [special.sep] * tokenizer.vocabulary.framing.separators
-        shortest = ["a", *separators, "b", special.sep]
+        _, shortest = framing.rows(tokenizer.vocabulary.framing, special)
         max_seq_length = needed_count("max_seq_length", max_seq_length, least=0)
-        if max_seq_length < len(shortest) + 1:
+        if max_seq_length < len(shortest):
             raise ValueError(
-                f"max_seq_length is {max_seq_length}; it must be at least {len(shortest) + 1} to "
-                f"hold {' '.join([special.cls, *shortest])}"
+                f"max_seq_length is {max_seq_length}; it must be at least {len(shortest)} to "
+                f"hold {' '.join(part.lower() if part in 'AB' else part for part in shortest)}"
             )
         if pad_to not in _PADDINGS:
             raise ValueError(f'pad_to is {pad_to!r}; it must be "max" or "longest"')

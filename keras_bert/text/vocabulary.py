@@ -15,7 +15,7 @@ import numpy as np
 from keras_bert.counts import padded_counts
 from keras_bert.storage import files
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
-from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
+from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens, between
 
 PAD = "[PAD]"
 UNKNOWN = "[UNK]"
@@ -188,6 +188,16 @@ class Vocabulary:
     def sep_id(self) -> int:
         """Id of [SEP] or </s>, which ends a text."""
         return self._ids[self.special_tokens.sep]
+
+    @property
+    def between_ids(self) -> tuple[int, ...]:
+        """Ids of what stands between two texts of a row."""
+        return tuple(map(self.id_of, between(self.framing, self.special_tokens)))
+
+    @property
+    def end_ids(self) -> tuple[int, ...]:
+        """Ids of what ends a row: that of [SEP] or </s>, or none."""
+        return (self.sep_id,) if self.framing.ends else ()
 
     @property
     def mask_id(self) -> int:

@@ -10,7 +10,7 @@ nothing else is computed: see `BertEncoder`.
 from collections.abc import Mapping
 
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_LABELERS
-from keras_bert.checkpoints.variables import variable_shapes
+from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS, variable_shapes
 from keras_bert.config import BertConfig
 from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models import registry
@@ -49,17 +49,19 @@ def forward_flops(
     tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
     head = 0
     for path, shape in head_shapes.items():
-        if len(shape) == 2:
+        if len(shape) == 2 and path != OUTPUT_EMBEDDINGS:  # which is counted as words below
             if path.startswith("masked_lm_"):
                 applied = predictions
             else:  # once a sequence, or for each of its positions
                 pooled = row.uses_pooler or path.startswith("next_sentence")
                 applied = batch_size if pooled else tokens
             head += 2 * applied * shape[0] * shape[1]
-    if row.predicts_words:  # the word embeddings once more
+    if row.predicts_words:  # the word embeddings once more, or a table like them
         head += 2 * predictions * config.embedding_width * config.vocab_size
     summaries = batch_size if row.uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
+        summaries = tokens
+    if row.uses_pooler and config.pools_late:
         summaries = tokens
     pooler = 2 * summaries * config.hidden_size**2 if config.has_pooler else 0
     reads_few = architecture != ENCODER and (row.uses_pooler or row.predicts_words)
@@ -84,7 +86,8 @@ def _encoder_parts(
     inside = config.block_width
     tokens = batch_size * max_seq_length
     # Query, key, value and output, and the first three once more for global positions.
-    matrices = 7 if config.projects_global_attention else 4
+    columns = (7 if config.projects_global_attention else 4) * inside
+    columns -= 2 * (config.num_attention_heads - config.key_value_heads) * config.head_size
     feed_forward = (3 if config.has_gates else 2) * config.num_feedforward_networks
     # DeBERTa: query and key of each distance, and products with them.
     distances = 2 * max_seq_length - 1 if config.distance_products else 0
@@ -97,8 +100,8 @@ def _encoder_parts(
             unread = tokens - batch_size * read
             # Where queries know their distances by their place among all, all ask.
             unasked = unread if block.attention.asks_alone else 0
-    projected = layers * (tokens * matrices + 2 * distances) - unread
-    projections = projected * inside * inside
+    projected = layers * (tokens * columns + 2 * distances * inside) - unread * inside
+    projections = projected * inside
     bottlenecks = words = 0
     if config.projects_embeddings:
         words = embedding
@@ -146,7 +149,8 @@ def masked_lm_flops(config: BertConfig, predictions: int) -> int:
         config: the model's numbers.
         predictions: predicted positions of all sequences.
     """
-    return 2 * predictions * config.output_width * (config.hidden_size + config.vocab_size)
+    transform = config.hidden_size if config.has_masked_lm_transform else 0
+    return 2 * predictions * config.output_width * (transform + config.vocab_size)
 
 
 def training_flops(forward: Mapping[str, int], encoder_learns: bool = True) -> dict[str, int]:

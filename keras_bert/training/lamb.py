@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_bert.training.base_optimizer import BaseOptimizer
 
-# Dense layers that are several projections of a self-attention, and the one beside them, whose
-# kernel [H, H] tells how wide each is.
-_FUSED = ("query_key_value/kernel", "query_key/kernel")
+# Dense layers that are several projections of a self-attention, and how many; and the one beside
+# them, whose kernel [H, H] tells how wide each is.
+_FUSED = {"query_key_value": 3, "query_key": 2}
 _OUTPUT = "output/kernel"
 
 
@@ -56,11 +56,10 @@ class Lamb(BaseOptimizer):
         widths = {
             layer: kernels.get(f"{layer.rpartition('/')[0]}/{_OUTPUT}", variable).shape[0]
             for layer, variable in zip(layers, variables, strict=True)
-            if variable.path.endswith(_FUSED)
+            if variable.path.endswith("/kernel") and layer.rpartition("/")[2] in _FUSED
         }
-        # A kernel [H, 3H] and its bias [3H] have 3 parts, Longformer's [H, 6H] has 6.
         self._parts = [
-            variable.shape[-1] // widths[layer] if layer in widths else 1
+            _parts(layer, variable.shape[-1], widths[layer]) if layer in widths else []
             for layer, variable in zip(layers, variables, strict=True)
         ]
 
@@ -87,18 +86,31 @@ class Lamb(BaseOptimizer):
             weight_norm, update_norm = _norms(variable, parts), _norms(update, parts)
             both = (weight_norm > 0.0) & (update_norm > 0.0)
             ratio = tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
-            if parts > 1:
-                ratio = tf.repeat(ratio, variable.shape[-1] // parts)  # [3] -> [3H], a column each
+            if parts:
+                ratio = tf.repeat(ratio, parts)  # [3] -> [3H], a column each
             update *= ratio
         variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
 
 
-def _norms(values: Any, parts: int) -> tf.Tensor:
+def _parts(layer: str, columns: int, width: int) -> list[int]:
+    """Returns the columns of each matrix of a projection to H = `width`.
+
+    A kernel [H, 3H] and its bias [3H] have 3 parts, Longformer's [H, 6H] has 6. Where heads share
+    keys and values, these are narrower than the query: [H, 2H] is H, H / 2 and H / 2.
+    """
+    if columns < _FUSED[layer.rpartition("/")[2]] * width:
+        return [width, (columns - width) // 2, (columns - width) // 2]
+    return [width] * (columns // width)
+
+
+def _norms(values: Any, parts: Sequence[int]) -> tf.Tensor:
     """Returns the norm of a variable, [], or those of the parts of its last axis, [parts]."""
-    if parts == 1:
+    if not parts:
         return tf.norm(values)
+    if len(set(parts)) > 1:
+        return tf.stack([tf.norm(part) for part in tf.split(values, parts, axis=-1)])
     # [H, 3H] -> [H, 3, H]; of a bias [3H] -> [1, 3, H]
-    return tf.norm(tf.reshape(values, (-1, parts, values.shape[-1] // parts)), axis=(0, 2))
+    return tf.norm(tf.reshape(values, (-1, len(parts), parts[0])), axis=(0, 2))
 
 
 def _correction(beta: float, step: tf.Tensor) -> tf.Tensor:

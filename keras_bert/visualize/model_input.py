@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras_bert.config import BertConfig
 from keras_bert.text import packing
 from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.framing import between
 from keras_bert.text.vocabulary import MASK, Vocabulary
 
 
@@ -121,15 +122,17 @@ def _describe(
     texts: Sequence[str], pieces: Sequence[_Pieces], vocabulary: Vocabulary
 ) -> tuple[list[Token], list[str]]:
     """Returns the tokens of [CLS] first [SEP] second [SEP], and their words."""
-    cls, sep = vocabulary.special_tokens.cls, vocabulary.special_tokens.sep
+    special = vocabulary.special_tokens
+    cls, closing_row = special.cls, [special.sep] if vocabulary.framing.ends else []
+    closing, *more = between(vocabulary.framing, special)
     tokens = [Token(cls, cls, 0, 0, True)]
     words = [cls]
     for segment, (text, found) in enumerate(zip(texts, pieces, strict=True)):
         word_start = 0
         if segment:
-            for _ in range(vocabulary.framing.separators - 1):
-                words.append(sep)
-                tokens.append(Token(sep, sep, segment, len(words) - 1, True))
+            for token in more:
+                words.append(token)
+                tokens.append(Token(token, token, segment, len(words) - 1, True))
         for index, start, end in zip(*found, strict=True):
             piece = vocabulary.tokens[index]
             if vocabulary.continuation_mask[index] and not tokens[-1].is_special:
@@ -138,6 +141,7 @@ def _describe(
                 word_start = start
                 words.append(text[start:end])
             tokens.append(Token(piece, text[start:end], segment, len(words) - 1, False, start, end))
-        words.append(sep)
-        tokens.append(Token(sep, sep, segment, len(words) - 1, True))
+        for token in [closing] if segment + 1 < len(texts) else closing_row:
+            words.append(token)
+            tokens.append(Token(token, token, segment, len(words) - 1, True))
     return tokens, words

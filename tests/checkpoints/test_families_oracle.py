@@ -13,6 +13,7 @@ from keras_bert import (
     DebertaV2Config,
     DistilBertConfig,
     ElectraConfig,
+    EuroBertConfig,
     GteConfig,
     LongformerConfig,
     MegatronBertConfig,
@@ -119,6 +120,8 @@ MOBILEBERT = {
     "num_feedforward_networks": 3,
 }
 MEGATRON = {key: value for key, value in ELECTRA.items() if key != "embedding_size"}
+EUROBERT = {**GTE, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2}
+EUROBERT |= {"initializer_range": 0.1}
 # What their classes begin with -> numbers, and our config.
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
@@ -135,6 +138,7 @@ FAMILIES = {
     "Gte": (GTE, GteConfig),
     "MobileBert": (MOBILEBERT, MobileBertConfig),
     "MegatronBert": (MEGATRON, MegatronBertConfig),
+    "EuroBert": (EUROBERT, EuroBertConfig),
 }
 # Those that count positions by the padding id there, and one that computes something else for
 # padding, which nothing reads: its queries see nothing.
@@ -247,6 +251,13 @@ CASES = {
         "BertSpanLabeler",
         {"key_query_shared_bottleneck": False, "intra_bottleneck_size": 12},
     ),
+    "EuroBertModel": ("BertEncoder", {"rms_norm_eps": 1e-3}),
+    "EuroBertForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "EuroBertForSequenceClassification": (
+        "BertClassifier",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
+    ),
+    "EuroBertForTokenClassification": ("BertTokenClassifier", {"num_key_value_heads": 1}),
 }
 
 
@@ -366,7 +377,7 @@ def test_distances_of_every_bucket_are_told(name, changes, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
-@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel"])
+@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel", "EuroBertModel"])
 def test_attention_is_theirs(name, tmp_path):
     """Rows of 40 positions, in blocks or as a table of all pairs; some end in padding."""
     import torch
@@ -417,6 +428,7 @@ def test_attention_is_theirs(name, tmp_path):
         ("GteModel", {"hidden_dropout_prob": 0}),
         ("MobileBertModel", {"attention_probs_dropout_prob": 0, "classifier_activation": False}),
         ("MegatronBertModel", {"hidden_dropout_prob": 0, "attention_probs_dropout_prob": 0}),
+        ("EuroBertModel", {}),
     ],
 )
 def test_gradients_are_theirs(name, changes, tmp_path):
@@ -533,6 +545,7 @@ def test_there_and_back(name, tmp_path):
         ("GteForMaskedLM", ()),
         ("MobileBertForPreTraining", ()),
         ("MegatronBertForPreTraining", ()),
+        ("EuroBertForMaskedLM", ("pooler/kernel", "pooler/bias")),
     ],
 )
 def test_conversion_through_our_own_format(name, left_out, tmp_path):
@@ -719,6 +732,7 @@ def test_config_files_say_the_same(family, tmp_path):
         read = type(model.config)(**written).to_dict()
         for key in ("layer_types", "rope_parameters"):
             assert content[key] == read[key]
+    if family in ("ModernBert", "EuroBert"):  # which has no dropouts of hidden states and heads
         written = {key: value for key, value in written.items() if key in content}
     assert {key: content[key] for key in written} == written
     assert BertConfig.from_dict(config.to_dict("hf"), "hf") == config

@@ -1,8 +1,8 @@
-"""Configs of NomicBERT and GTE in the form of published code: what opens, and what is refused."""
+"""Configs of NomicBERT, GTE and EuroBERT in the form of published code: what opens, what not."""
 
 import pytest
 
-from keras_bert import BertConfig, GteConfig, NomicBertConfig
+from keras_bert import BertConfig, EuroBertConfig, GteConfig, NomicBertConfig
 
 # Of nomic-ai/nomic-embed-text-v1, as far as it says something of the model.
 NOMIC = {
@@ -86,6 +86,42 @@ GTE = {
 }
 
 
+# Of EuroBERT/EuroBERT-610m.
+EUROBERT = {
+    "architectures": ["EuroBertForMaskedLM"],
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"},
+    "bos_token": "<|begin_of_text|>",
+    "bos_token_id": 128000,
+    "eos_token": "<|end_of_text|>",
+    "eos_token_id": 128001,
+    "hidden_act": "silu",
+    "hidden_dropout": 0.0,
+    "hidden_size": 1152,
+    "initializer_range": 0.02,
+    "intermediate_size": 4096,
+    "is_decoder": False,
+    "mask_token": "<|mask|>",
+    "mask_token_id": 128002,
+    "max_position_embeddings": 8192,
+    "model_type": "eurobert",
+    "num_attention_heads": 18,
+    "num_hidden_layers": 26,
+    "num_key_value_heads": 6,
+    "pad_token": "<|end_of_text|>",
+    "pad_token_id": 128001,
+    "pretraining_tp": 1,
+    "rms_norm_eps": 1e-05,
+    "rope_scaling": None,
+    "rope_theta": 250000,
+    "tie_word_embeddings": False,
+    "torch_dtype": "float32",
+    "transformers_version": "4.40.0.dev0",
+    "vocab_size": 128256,
+}
+
+
 def read(values):
     return BertConfig.from_dict(values, "hf")
 
@@ -148,9 +184,62 @@ def test_a_gte_config_is_read():
     assert written["rope_parameters"] == angles and read(written) == large
 
 
+def test_a_eurobert_config_is_read():
+    middle = BertConfig.from_name("eurobert_610m")
+    assert read(EUROBERT) == middle
+    # A fine-tuned one of the same code, and one of transformers.
+    later = EUROBERT | {"head_dim": 64, "mlp_bias": False, "use_cache": False}
+    assert read(later | {"clf_pooling": "bos"}) == middle.replace(classifier_pooling="bos")
+    written = middle.to_dict("hf")
+    assert written["rope_parameters"] == {"rope_type": "default", "rope_theta": 250_000.0}
+    assert written["num_key_value_heads"] == 6 and read(written) == middle
+    small = {"num_key_value_heads": 12, "hidden_size": 768, "num_attention_heads": 12}
+    small |= {"intermediate_size": 3072, "num_hidden_layers": 12}
+    expected = BertConfig.from_name("eurobert_210m", num_key_value_heads=12)
+    assert read(EUROBERT | small) == expected
+    assert expected.to_dict("hf") == BertConfig.from_name("eurobert_210m").to_dict("hf")
+    # What either code takes where a file says nothing.
+    least = read({"model_type": "eurobert"})
+    assert least == EuroBertConfig(rope_theta=10_000.0)
+    assert (least.key_value_heads, least.ties_words, least.classifier_pooling) == (
+        12,
+        False,
+        "late",
+    )
+    # A file of ours that ties words says so.
+    tied = middle.replace(tie_word_embeddings=True)
+    assert BertConfig.from_dict(tied.to_dict()) == read(tied.to_dict("hf")) == tied
+
+
 @pytest.mark.parametrize(
     ("values", "message"),
     [
+        (
+            EUROBERT | {"mlp_bias": True},
+            "mlp_bias is True: only False is supported, as in EuroBERT",
+        ),
+        (EUROBERT | {"attention_bias": True}, "attention_bias is True: only False is supported"),
+        (EUROBERT | {"head_dim": 128}, "head_dim is 128: only heads that divide hidden_size 1152"),
+        (
+            EUROBERT | {"num_key_value_heads": 4},
+            "num_key_value_heads is 4: it must divide num_atte",
+        ),
+        (
+            EUROBERT | {"clf_pooling": "cls"},
+            "classifier_pooling is 'cls': choose one of bos, mean,",
+        ),
+        (
+            EUROBERT | {"clf_pooling": "bos", "classifier_pooling": "late"},
+            "clf_pooling is 'bos', and classifier_pooling, which says the same, is 'late'",
+        ),
+        (
+            EUROBERT | {"rope_scaling": {"type": "ntk", "factor": 2.0}},
+            "only the rope types default and linear are supported, without",
+        ),
+        (
+            EUROBERT | {"rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
+            "only the rope types default and linear are supported, without",
+        ),
         (
             NOMIC | {"prenorm": True},
             "prenorm is True: only False is supported, as in nomic-bert-20",

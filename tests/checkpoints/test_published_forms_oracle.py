@@ -1,4 +1,4 @@
-"""NomicBERT and GTE as they are published: in the form of the code beside them.
+"""NomicBERT, GTE and EuroBERT as they are published: in the form of the code beside them.
 
 Oracle: transformers' models and sentence-transformers, whose own form has other keys; both forms
 hold the same tensors here. Angles that transformers has no type for are worked out by hand.
@@ -26,6 +26,7 @@ from tests.checkpoints.test_families_oracle import (
 )
 from tests.signatures.tiny_models import PIECES, random_texts
 from tests.text.family_tokenizers import sentencepiece_files
+from tests.text.llama_tokenizer import write_llama
 from tests.tolerances import ORACLE
 
 pytestmark = [
@@ -317,4 +318,118 @@ def test_a_multilingual_reranker_scores_pairs(tmp_path):
     with torch.no_grad():
         expected = model(**inputs).logits[:, 0].numpy()
     found = CrossEncoder.from_preset(tmp_path).scores(queries, passages)
+    np.testing.assert_allclose(found, expected, **ORACLE)
+
+
+# Keys of EuroBERT/EuroBERT-210m whose values are the same in every model here.
+EUROBERT_KEYS = {
+    "auto_map": {"AutoModel": "modeling_eurobert.EuroBertModel"},
+    "attention_bias": False,
+    "bos_token": "<|begin_of_text|>",
+    "hidden_dropout": 0.0,
+    "is_decoder": False,
+    "mask_token": "<|mask|>",
+    "model_type": "eurobert",
+    "pretraining_tp": 1,
+    "rope_scaling": None,
+    "rope_theta": 70,
+}
+
+
+@pytest.mark.parametrize("pooling", ["bos", "mean", "late"])
+def test_a_eurobert_answers_from_strings(pooling, tmp_path):
+    """Laid out by the code of March 2025, whose output layer was called out_proj."""
+    import torch
+    import transformers
+
+    tokenizer = keras_bert.load_tokenizer(write_llama(tmp_path))
+    name = "EuroBertForSequenceClassification"
+    model = their_model(
+        name,
+        vocab_size=len(tokenizer.vocabulary),
+        max_position_embeddings=32,
+        rope_parameters={"rope_type": "default", "rope_theta": 70.0},
+        classifier_pooling=pooling,
+    )
+    model.save_pretrained(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    for key in ("rope_parameters", "classifier_pooling", "mlp_bias"):
+        del values[key]
+    values |= EUROBERT_KEYS | {"clf_pooling": pooling}
+    (tmp_path / "config.json").write_text(json.dumps(values))
+    file = tmp_path / "model.safetensors"
+    tensors = {
+        key.replace("classifier.", "out_proj."): value for key, value in load_file(file).items()
+    }
+    save_file(tensors, file, metadata={"format": "pt"})
+    texts = ["it's the end, they're leaving", "the room", "12345 left!\n\n the end" * 2]
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    with torch.no_grad():
+        expected = model(**theirs(texts, padding=True, return_tensors="pt")).logits.numpy()
+    found = keras_bert.load_model(tmp_path)
+    inputs = keras_bert.load_preprocessor(tmp_path, max_seq_length=32)(texts)
+    np.testing.assert_allclose(found(inputs), expected, **ORACLE)
+    assert found.labels == LABELS and found.config.classifier_pooling == pooling
+    # Converted, with transformers as the witness, and served from strings.
+    (tmp_path / "theirs").mkdir()
+    report = convert(tmp_path, tmp_path / "theirs", "hf")
+    assert "transformers" in str(report) and report.difference < 1e-5
+    again, loading = type(model).from_pretrained(tmp_path / "theirs", output_loading_info=True)
+    assert {key: value for key, value in loading.items() if value} == {}
+    with torch.no_grad():
+        logits = again.eval()(**theirs(texts, padding=True, return_tensors="pt")).logits.numpy()
+    np.testing.assert_allclose(logits, expected, **ORACLE)
+    if pooling == "late":
+        served = tf.saved_model.load(str(export_saved_model(tmp_path, tmp_path / "export")))
+        answer = served.signatures["serving_default"](text=tf.constant(texts))
+        scores = torch.softmax(torch.tensor(expected), dim=-1).numpy()
+        np.testing.assert_allclose(answer["scores"], scores, **ORACLE)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_tied_words_of_a_eurobert(held, tmp_path):
+    """The file holds the tied matrix once, or twice: nothing but the class tells of the head."""
+    import torch
+
+    model = their_model("EuroBertForMaskedLM", tie_word_embeddings=True)
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    tensors = load_file(file)
+    assert "lm_head.weight" not in tensors
+    if held:
+        tensors["lm_head.weight"] = tensors["model.embed_tokens.weight"].copy()
+    save_file(tensors, file, metadata={"format": "pt"})
+    batch = features("BertMaskedLM", 1)
+    expected = their_outputs(model, "BertMaskedLM", batch)
+    found = keras_bert.load_model(tmp_path)
+    assert_close(our_outputs(found, "BertMaskedLM", batch), expected, batch)
+    (tmp_path / "theirs").mkdir()
+    checkpoints.write(checkpoints.read(tmp_path), tmp_path / "theirs", "hf")
+    again = type(model).from_pretrained(tmp_path / "theirs").eval()
+    assert torch.equal(again.lm_head.weight, model.model.embed_tokens.weight)
+    assert_close(their_outputs(again, "BertMaskedLM", batch), expected, batch)
+    if held:  # another matrix than the one that it should be
+        tensors["lm_head.weight"] += 1
+        save_file(tensors, file, metadata={"format": "pt"})
+        with pytest.raises(ValueError, match="lm_head.weight differs from word_embeddings"):
+            keras_bert.BertMaskedLM.from_preset(tmp_path)
+        assert keras_bert.load_encoder(tmp_path).config == found.config
+
+
+def test_a_eurobert_makes_the_vectors_of_sentence_transformers(tmp_path):
+    """Mean pooling over rows that begin with a token and end without one."""
+    from sentence_transformers import SentenceTransformer, models
+
+    (tmp_path / "encoder").mkdir()
+    tokenizer = keras_bert.load_tokenizer(write_llama(tmp_path / "encoder"))
+    size = len(tokenizer.vocabulary)
+    their_model("EuroBertModel", vocab_size=size, max_position_embeddings=32).save_pretrained(
+        tmp_path / "encoder"
+    )
+    first = models.Transformer(str(tmp_path / "encoder"), max_seq_length=32)
+    modules = [first, models.Pooling(24, pooling_mode="mean"), models.Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "vectors"))
+    texts = ["it's the end", "the room was left " * 20, "12345\n\n"]
+    expected = SentenceTransformer(str(tmp_path / "vectors"), device="cpu").encode(texts)
+    found = SentenceEncoder.from_preset(tmp_path / "vectors").encode(texts)
     np.testing.assert_allclose(found, expected, **ORACLE)

@@ -12,7 +12,7 @@ from keras_bert.layers.activations import activation_function
 from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import WordEmbedding
-from keras_bert.layers.layer_norm import LayerNormalization
+from keras_bert.layers.layer_norm import LayerNormalization, RMSNormalization
 from tests.tolerances import FORMULA, REORDERED
 
 tf = pytest.importorskip("tensorflow")
@@ -86,6 +86,27 @@ def test_layer_norm_learns_as_that_of_keras(shape, dtype, monkeypatch):
         np.testing.assert_allclose(value, other, **TOLERANCES[dtype])
     for value, other in zip(found[2:], expected[2:], strict=True):  # sums over up to 512 tokens
         np.testing.assert_allclose(value, other, **SUMS)
+
+
+@pytest.mark.parametrize("shape", [(4, 24), (32, 16, 256)])
+def test_root_mean_square_norm_learns_as_that_of_keras(shape, monkeypatch):
+    monkeypatch.setattr(one_loop, "_threads", lambda: 1)
+    monkeypatch.delenv(one_loop.SWITCH, raising=False)
+    ours, theirs = RMSNormalization(epsilon=1e-3), keras.layers.RMSNormalization(epsilon=1e-3)
+    for layer in (ours, theirs):
+        layer.build(shape)
+        layer.set_weights([numbers("float32", shape[-1], 1).numpy()])
+    inputs, upstream = numbers("float32", shape, 3), numbers("float32", shape, 4)
+
+    def values(layer, **arguments):
+        variables = [v.value for v in layer.variables]
+        return learned_in_a_graph(lambda x: layer(x, **arguments), inputs, upstream, variables)
+
+    found, expected = values(ours, training=True), values(theirs)
+    for value, other in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(value, other, **TOLERANCES["float32"])
+    np.testing.assert_allclose(found[2], expected[2], **SUMS)
+    np.testing.assert_allclose(ours(inputs), expected[0], **TOLERANCES["float32"])
 
 
 def test_layer_norm_of_rows_that_hardly_vary():

@@ -13,17 +13,15 @@ from keras_bert.layers.disentangled_attention import (
     DisentangledEncoderBlock,
     DisentangledSelfAttention,
 )
-from keras_bert.layers.embeddings import (
-    EmbeddingPostprocessor,
-    UnnormalizedEmbeddings,
-    WordEmbedding,
-)
+from keras_bert.layers.embeddings import EmbeddingPostprocessor, WordEmbedding
 from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock
+from keras_bert.layers.layer_norm import RMSNormalization
 from keras_bert.layers.local_attention import LocalEncoderBlock, LocalSelfAttention
 from keras_bert.layers.masked_lm import (
     FurtherColumns,
     MaskedLanguageModelTransform,
     OutputBias,
+    PickedStates,
 )
 from keras_bert.layers.mobilebert.bottleneck_block import (
     Bottleneck,
@@ -35,7 +33,7 @@ from keras_bert.layers.mobilebert.no_norm import NoNorm
 from keras_bert.layers.mobilebert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
-from keras_bert.layers.rotary_attention import RotaryPostNormBlock
+from keras_bert.layers.rotary_attention import RotaryPostNormBlock, RotaryRMSNormBlock
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
@@ -59,6 +57,7 @@ _CASES = [
             "first_position": 2,
             "reads_segments": False,
             "has_positions": False,
+            "has_norm": False,
         },
         (_HIDDEN, _IDS),
     ),
@@ -103,22 +102,6 @@ _CASES = [
             "is_last": True,
         },
         (_HIDDEN, _MASK),
-    ),
-    (
-        UnnormalizedEmbeddings,
-        {
-            "max_position_embeddings": 6,
-            "type_vocab_size": 3,
-            "dropout_rate": 0.2,
-            "initializer_range": 0.5,
-            "layer_norm_eps": 1e-3,
-            "seed": 4,
-            "position_initializer": "sinusoids",
-            "first_position": 2,
-            "reads_segments": False,
-            "has_positions": False,
-        },
-        (_HIDDEN, _IDS),
     ),
     (
         LocalSelfAttention,
@@ -199,6 +182,7 @@ _CASES = [
             "first_position": 2,
             "reads_segments": False,
             "has_positions": False,
+            "has_norm": False,
             "position_buckets": 4,
             "max_relative_positions": 8,
         },
@@ -220,6 +204,18 @@ _CASES = [
             "rope_factor": 3.0,
             "use_bias": True,
             "gate_dropout_prob": 0.4,
+        },
+        (_HIDDEN, _MASK),
+    ),
+    (
+        RotaryRMSNormBlock,
+        {
+            **{"num_attention_heads": 2, "intermediate_size": 12, "hidden_act": "silu"},
+            **{"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.3},
+            **{"initializer_range": 0.5, "layer_norm_eps": 1e-3, "seed": 4},
+            **{"attention_initializer": "neighbors", "attention_window": 2, "rope_theta": 50.0},
+            **{"output_initializer_range": 0.4, "is_first": True, "is_last": True},
+            **{"rope_factor": 3.0, "num_key_value_heads": 2},
         },
         (_HIDDEN, _MASK),
     ),
@@ -287,6 +283,7 @@ _CASES = [
             "first_position": 2,
             "reads_segments": False,
             "has_positions": False,
+            "has_norm": False,
             "hidden_size": 32,
             "trigram_input": False,
             "transforms_words": False,
@@ -334,7 +331,9 @@ _CASES = [
         (_HIDDEN, np.array([[0, 3], [2, 2]], "int32")),
     ),
     (ReplacedTokenDetection, {"hidden_act": "silu", "initializer_range": 0.5}, (_HIDDEN,)),
-    (OutputBias, {}, (_HIDDEN,)),
+    (OutputBias, {"use_bias": False}, (_HIDDEN,)),
+    (PickedStates, {}, (_HIDDEN, _IDS)),
+    (RMSNormalization, {"epsilon": 1e-3}, (_HIDDEN,)),
     (FlattenChoices, {}, (_HIDDEN,)),
     (
         WindowPooling,

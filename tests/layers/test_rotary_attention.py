@@ -1,10 +1,10 @@
-"""Blocks of NomicBERT and GTE by hand: angles, gates, norms behind, and where units are dropped."""
+"""Blocks of NomicBERT, GTE and EuroBERT by hand: angles, gates, norms, where units are dropped."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_bert import GteConfig, NomicBertConfig, create_encoder
+from keras_bert import EuroBertConfig, GteConfig, NomicBertConfig, create_encoder
 from keras_bert.layers.rotary_attention import RotaryPostNormBlock
 from tests.tolerances import REORDERED
 
@@ -94,6 +94,43 @@ def test_an_encoder_by_hand(family):
     biased = {path.partition("layer_0/")[2] for path in values if path.endswith("/bias")} - {""}
     some = {f"{name}/bias" for name in ("attention/query_key_value", "attention/output", "output")}
     assert biased == (some if family == "gte" else set())
+
+
+def test_a_eurobert_by_hand():
+    """Six heads of queries, of which three each share keys and values; root mean squares."""
+    config = EuroBertConfig(
+        **(NUMBERS | {"hidden_size": 24, "num_attention_heads": 6}),
+        **{"pad_token_id": 0, "num_key_value_heads": 2, "rope_factor": 3.0},
+    )
+    encoder = perturbed(create_encoder(config, seed=1, dtype="float32"))
+    ids = np.random.default_rng(0).integers(0, 31, 9)
+    values = {w.path: keras.ops.convert_to_numpy(w).astype(np.float64) for w in encoder.weights}
+    assert values["layer_0/attention/query_key_value/kernel"].shape == (24, 24 + 2 * 8)
+    assert {path for path in values if path.endswith(("bias", "beta"))} == {"pooler/bias"}
+
+    def scaled(states, path):
+        squares = (states**2).mean(axis=-1, keepdims=True)
+        return states / np.sqrt(squares + 1e-5) * values[f"{path}/gamma"]
+
+    hidden = values["word_embeddings/embeddings"][ids]
+    for layer in ("layer_0", "layer_1"):
+        read = scaled(hidden, f"{layer}/attention_norm")
+        projected = read @ values[f"{layer}/attention/query_key_value/kernel"]
+        heads = projected.reshape(9, 10, 4)
+        contexts = []
+        for head in range(6):
+            shared = 6 + head // 3
+            query, key = (turned(heads[:, place], 50.0, 3.0) for place in (head, shared))
+            scores = np.exp(query @ key.T / 2)
+            contexts.append(scores / scores.sum(axis=1, keepdims=True) @ heads[:, shared + 2])
+        attended = np.concatenate(contexts, axis=1) @ values[f"{layer}/attention/output/kernel"]
+        hidden = hidden + attended
+        read = scaled(hidden, f"{layer}/feed_forward_norm")
+        inner, gate = np.split(read @ values[f"{layer}/intermediate/kernel"], 2, axis=1)
+        inner = inner / (1 + np.exp(-inner)) * gate
+        hidden = hidden + inner @ values[f"{layer}/output/kernel"]
+    hidden = scaled(hidden, "layer_1/final_norm")
+    np.testing.assert_allclose(states(encoder, batch([ids]))[0], hidden, **REORDERED)
 
 
 @families

@@ -27,6 +27,8 @@ from keras_bert import (
     DistilBertEncoder,
     ElectraConfig,
     ElectraEncoder,
+    EuroBertConfig,
+    EuroBertEncoder,
     FinetuningOptions,
     GteConfig,
     GteEncoder,
@@ -94,6 +96,8 @@ CONFIGS = {
         **NUMBERS, embedding_size=6, intra_bottleneck_size=8, num_feedforward_networks=2
     ),
     "megatron-bert": MegatronBertConfig(**NUMBERS),
+    # Both heads share keys and values.
+    "eurobert": EuroBertConfig(**NUMBERS, pad_token_id=0, num_key_value_heads=1),
 }
 ENCODERS = {
     "distilbert": DistilBertEncoder,
@@ -108,6 +112,7 @@ ENCODERS = {
     "gte": GteEncoder,
     "mobilebert": MobileBertEncoder,
     "megatron-bert": MegatronBertEncoder,
+    "eurobert": EuroBertEncoder,
 }
 BATCH = {
     "input_ids": np.random.default_rng(0).integers(5, 31, (3, 8)).astype(np.int32),
@@ -205,7 +210,7 @@ def test_kernels_of_onednn_serve_every_family(remapping):
 
 
 @pytest.mark.parametrize(
-    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"]
 )
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
@@ -278,7 +283,7 @@ def test_packed_documents_have_the_activations_that_they_have_alone(family):
 
 @pytest.mark.half_precision
 @pytest.mark.parametrize(
-    "family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte"]
+    "family", ["albert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"]
 )
 def test_bfloat16_computes_about_the_same(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
@@ -345,8 +350,14 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
     outputs = encoder(BATCH)
     pooler = encoder.get_layer("pooler")
-    first = outputs["sequence_output"][:, 0]
-    if family == "modernbert":  # no bias, and a norm without an offset
+    states = outputs["sequence_output"]
+    first = states[:, 0]
+    if family == "eurobert":  # on each piece, and then the mean
+        found = tf.nn.gelu(states @ pooler.kernel + pooler.bias)
+        expected = [
+            found[row, :length].numpy().mean(axis=0) for row, length in enumerate([8, 5, 3])
+        ]
+    elif family == "modernbert":  # no bias, and a norm without an offset
         values = tf.nn.gelu(first @ pooler.dense.kernel).numpy()
         values -= values.mean(axis=-1, keepdims=True)
         expected = values / np.sqrt((values**2).mean(axis=-1, keepdims=True) + 1e-5)
@@ -364,6 +375,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
         *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
         *(("mobilebert", "garden"), ("megatron-bert", "google")),
+        ("eurobert", "google"),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -417,6 +429,10 @@ def test_named_sizes(name, parameters):
         ("mobilebert", 24_581_888),
         ("mobilebert_tiny", 15_485_696),
         ("megatron_bert_345m", 333_640_704),
+        # `EuroBertModel`, likewise.
+        ("eurobert_210m", 211_766_016 + 769 * 768),
+        ("eurobert_610m", 607_874_688 + 1153 * 1152),
+        ("eurobert_2.1b", 2_107_590_912 + 2305 * 2304),
     ],
 )
 def test_named_sizes_of_other_libraries(name, parameters):

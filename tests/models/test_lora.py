@@ -12,6 +12,7 @@ from keras_bert import (
     BertEncoder,
     BertTokenizer,
     DebertaV2Config,
+    EuroBertConfig,
     GteConfig,
     MobileBertConfig,
     ModernBertConfig,
@@ -49,6 +50,7 @@ FAMILIES = {
     "mobilebert": MobileBertConfig(
         **NUMBERS, embedding_size=4, intra_bottleneck_size=4, num_feedforward_networks=2
     ),
+    "eurobert": EuroBertConfig(**NUMBERS, pad_token_id=0, num_key_value_heads=1),
 }
 IDS = np.array([[2, 4, 5, 6, 11, 1], [3, 1, 7, 0, 0, 0]], np.int32)
 BATCH = {

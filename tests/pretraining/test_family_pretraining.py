@@ -11,6 +11,8 @@ from keras_bert import (
     BertMaskedLM,
     DebertaV2Config,
     DebertaV2Encoder,
+    EuroBertConfig,
+    EuroBertEncoder,
     GteConfig,
     GteEncoder,
     MegatronBertConfig,
@@ -71,6 +73,13 @@ FAMILIES = {
         MobileBertEncoder,
     ),
     "megatron": (MegatronBertConfig(**_NUMBERS), MegatronBertEncoder),
+    "eurobert": (
+        EuroBertConfig(
+            **(_NUMBERS | {"type_vocab_size": 0, "position_initializer": "normal"}),
+            num_key_value_heads=1,
+        ),
+        EuroBertEncoder,
+    ),
 }
 
 
@@ -116,7 +125,7 @@ def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path,
     # A masked language model keeps no pooler where that is a part of other heads there.
     lost = checkpoint.variables.keys() - again.variables.keys()
     assert all(path.startswith("pooler/") for path in lost)
-    assert bool(lost) == (family in ("modernbert", "deberta"))
+    assert bool(lost) == (family in ("modernbert", "deberta", "eurobert"))
     for path, value in checkpoint.variables.items():
         if path in lost:
             continue

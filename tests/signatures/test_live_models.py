@@ -86,11 +86,17 @@ def test_heads_of_a_deberta_answer_as_the_live_model(name, tmp_path):
 
 @pytest.mark.parametrize(
     ("family", "name"),
-    [("gte", "masked_lm"), pytest.param("nomic_bert", "spans", marks=pytest.mark.slow)],
+    [
+        ("gte", "masked_lm"),
+        pytest.param("nomic_bert", "spans", marks=pytest.mark.slow),
+        *(("eurobert", "masked_lm"), ("eurobert", "number")),  # untied words; the mean of a pooler
+    ],
 )
 def test_heads_on_gates_behind_norms_answer_as_the_live_model(family, name, tmp_path):
     changes = {"model_type": family, "initializer_range": 0.5}
     changes |= {"type_vocab_size": 1, "pad_token_id": 0} if family == "gte" else {}
+    if family == "eurobert":
+        changes |= {"type_vocab_size": 0, "pad_token_id": 0, "num_key_value_heads": 1}
     folder, request = write_model(tmp_path, name, **changes), request_of(name)
     compare(ask(folder, **request), live_answers(folder, name, **request))
 

@@ -205,7 +205,6 @@ def test_folders_of_every_form_open_as_what_they_are(tokenizer, tmp_path):
         (lambda model: model["model"].update(type="WordLevel"), "WordLevel"),
         (lambda model: model["model"].update(type="Unigram"), "vocab is no list of pieces"),
         (lambda model: model["pre_tokenizer"].update(use_regex=False), "use_regex"),
-        (lambda model: model["model"].update(ignore_merges=True), "ignore_merges"),
     ],
 )
 def test_a_tokenizer_of_another_kind_is_refused(change, message, tmp_path):

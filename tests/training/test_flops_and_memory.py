@@ -111,6 +111,16 @@ def test_products_of_a_mobilebert_are_those_that_tensorflow_counts(changes):
     assert "other" not in report.parameters or not report.parameters["other"]
 
 
+def test_products_of_a_eurobert_are_those_that_tensorflow_counts():
+    """Narrow keys and values, a pooler that every piece goes through, and no transform of words."""
+    numbers = {"model_type": "eurobert", "type_vocab_size": 0, "num_key_value_heads": 1}
+    config = tiny_config(**numbers, pad_token_id=0)
+    for model in (BertMaskedLM(config), BertClassifier(config, num_classes=3)):
+        report = inspect_model(model, LENGTH, BATCH)
+        found = counted(model, [BATCH, LENGTH], report.predictions)
+        assert found == BATCH * sum(report.forward_flops.values())
+
+
 @pytest.mark.parametrize("parts", ["p2c|c2p", "c2p"])
 def test_products_of_a_deberta_are_those_that_tensorflow_counts(parts):
     """Of one sequence, as queries and keys of distances are computed once for a batch."""

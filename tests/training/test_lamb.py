@@ -105,21 +105,22 @@ def test_exclusions_go_by_path():
 
 
 @pytest.mark.parametrize(
-    ("layer", "parts", "rows"),
+    ("layer", "widths", "rows"),
     [
-        ("query_key_value", 3, 4),
-        ("query_key_value", 6, 4),  # of a Longformer
-        ("query_key", 2, 4),  # of a MobileBERT, and its teacher's
-        ("query_key_value", 3, 2),
+        ("query_key_value", [4] * 3, 4),
+        ("query_key_value", [4] * 6, 4),  # of a Longformer
+        ("query_key_value", [4, 2, 2], 4),  # heads share keys and values
+        ("query_key_value", [4, 1, 1], 4),
+        ("query_key", [4] * 2, 4),  # of a MobileBERT, and its teacher's
+        ("query_key_value", [4] * 3, 2),
     ],
 )
-def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(layer, parts, rows):
-    # Parts of width 4.
+def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(layer, widths, rows):
     # The weights of each have another size.
     draw = np.random.default_rng(3)
-    sizes = 3.0 ** np.arange(parts)
-    matrices = [(size * draw.normal(size=(rows, 4))).astype("float32") for size in sizes]
-    biases = [(size * draw.normal(size=4)).astype("float32") for size in sizes]
+    sizes = [*zip(3.0 ** np.arange(len(widths)), widths, strict=True)]
+    matrices = [(size * draw.normal(size=(rows, width))).astype("float32") for size, width in sizes]
+    biases = [(size * draw.normal(size=width)).astype("float32") for size, width in sizes]
     pieces = [matrices, biases, [draw.normal(size=(4, 4)).astype("float32")]]
     gradients = [
         [[draw.normal(size=one.shape).astype("float32") for one in kind] for kind in pieces]
@@ -144,7 +145,8 @@ def test_query_key_and_value_side_by_side_move_as_matrices_of_their_own(layer, p
     expected = _oracle(
         apart, [sum(g, []) for g in gradients], [0.01] * 5, 0.3, paths=[""] * len(apart)
     )
-    found = sum((np.split(value, parts, axis=-1) for value in values[:2]), [])
+    ends = np.cumsum(widths)[:-1]
+    found = sum((np.split(value, ends, axis=-1) for value in values[:2]), [])
     for index, value in enumerate([*found, values[2]]):
         np.testing.assert_allclose(value, expected[index], **FORMULA, err_msg=str(index))
 

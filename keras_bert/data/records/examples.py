@@ -188,9 +188,12 @@ def assemble_examples(
     splits = np.concatenate([[0], np.cumsum(sizes)])
     starts, middles = splits[:-1], splits[:-1] + a_sizes + 1
 
-    # Everything that no range is copied to is a [SEP], or the [CLS] at the start.
+    # Everything that no range is copied to is a [SEP], or the [CLS] at the start; or before the
+    # second segment, in families where that begins as the first.
     input_ids = np.full(splits[-1], sep_id, np.int32)
     input_ids[starts] = cls_id
+    if framing.begins_second:
+        input_ids[middles[has_b] + framing.separators - 1] = cls_id
     _copy_ranges(documents.ids, a_start, a_sizes, input_ids, starts + 1)
     _copy_ranges(documents.ids, b_start, b_sizes, input_ids, middles + framing.separators)
 

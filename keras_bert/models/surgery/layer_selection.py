@@ -26,12 +26,12 @@ _SAME = (
     *("vocab_size", "hidden_size", "num_attention_heads", "intermediate_size", "hidden_act"),
     *("max_position_embeddings", "embedding_width", "layer_norm_eps"),
     *("first_position", "projects_global_attention", "is_pre_norm", "has_gates"),
-    "has_embedding_norm",
-    *("has_position_table", "unbiased_layers"),
+    *("has_position_table", "unbiased_layers", "has_embedding_norm", "has_norm_offsets"),
+    *("key_value_heads", "has_masked_lm_transform", "ties_words"),
     *("attention_window", "global_tokens"),  # of local attention, and the window of a ModernBERT
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
-    *("rope_theta", "rope_factor"),  # of NomicBERT and GTE
+    *("rope_theta", "rope_factor"),  # of NomicBERT, GTE and EuroBERT
     # Of MobileBERT.
     *("block_width", "attention_input", "num_feedforward_networks", "normalization_type"),
     *("trigram_input", "has_pooler"),

@@ -7,12 +7,14 @@ import keras
 import numpy as np
 
 from keras_bert.counts import needed_count
+from keras_bert.models.masked_lm import BIAS, FURTHER_COLUMNS, OUTPUT_WORDS
 from keras_bert.models.preset import check_model
 from keras_bert.models.surgery.lora import merged_lora
 
 _EMBEDDINGS = "word_embeddings/embeddings"
-_OUTPUT_BIAS = "masked_lm_bias/bias"
-_FURTHER_COLUMNS = "masked_lm_columns/embeddings"
+_OUTPUTS = tuple(f"{name}/embeddings" for name in (FURTHER_COLUMNS, OUTPUT_WORDS)) + (
+    f"{BIAS}/bias",
+)
 
 
 def grow_vocabulary(
@@ -21,8 +23,8 @@ def grow_vocabulary(
     """Returns a copy of a model in which new tokens have embeddings of their own.
 
     A new token starts where the model saw it before: at the mean of the embeddings of the pieces it
-    was written with. The same holds for its bias in a masked language model. All other weights are
-    copied as they are.
+    was written with. The same holds for its bias in a masked language model, and for its row of a
+    table that scores words. All other weights are copied as they are.
 
     Args:
         model: any of the package's models; it is left alone.
@@ -51,8 +53,7 @@ def grow_vocabulary(
     with merged_lora(model) as weights:
         for source, target in zip(weights, grown.weights, strict=True):
             value = keras.ops.convert_to_numpy(source.value)
-            # Behind a name scope, if any.
-            if source.path.endswith((_EMBEDDINGS, _OUTPUT_BIAS, _FURTHER_COLUMNS)):
+            if source.path.endswith((_EMBEDDINGS, *_OUTPUTS)):  # behind a name scope, if any
                 # [V, H] -> [new V, H], or [V] -> [new V] for the bias
                 larger = np.zeros((vocab_size, *value.shape[1:]), value.dtype)
                 larger[: len(value)] = value  # old tokens keep their ids

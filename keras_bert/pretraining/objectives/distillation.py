@@ -223,7 +223,7 @@ class Distillation(MaskedLanguageModel):
             )
             if _SOFT_TARGET in names:
                 checkpoint.check_masked_lm()
-                if "masked_lm_bias/bias" not in checkpoint.variables:
+                if not checkpoint.predicts_words:
                     raise ValueError(
                         f"the teacher {folder} is a {checkpoint.architecture}, which predicts no "
                         "words: give one with a masked LM head, or --soft_target_weight=0"

@@ -100,9 +100,8 @@ def join_rows(
         vocabulary: tells the ids of [CLS] and [SEP].
     """
     column = tf.ones([pieces.nrows(), 1], tf.int32)
-    ids = tf.concat(
-        [column * vocabulary.cls_id, prompts.ids, pieces, column * vocabulary.sep_id], axis=1
-    )
+    end = [column * token_id for token_id in vocabulary.end_ids]
+    ids = tf.concat([column * vocabulary.cls_id, prompts.ids, pieces, *end], axis=1)
     flat = counts.values
     before = tf.cumsum(tf.concat([tf.zeros([1], tf.int64), flat], axis=0))  # [words + 1]
     first = tf.gather(before, counts.row_starts())  # [B]

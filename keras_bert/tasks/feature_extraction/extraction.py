@@ -186,7 +186,7 @@ class FeatureExtractor:
             mask = np.zeros_like(ids)
             for index, (number, window) in enumerate(batch):
                 own = [*pieces[number].ids[window.start : window.end]]
-                own = [vocabulary.cls_id, *own, vocabulary.sep_id]
+                own = [vocabulary.cls_id, *own, *vocabulary.end_ids]
                 ids[index, : len(own)] = own
                 mask[index, : len(own)] = 1
             inputs = {INPUT_IDS: ids, INPUT_MASK: mask, SEGMENT_IDS: np.zeros_like(ids)}

@@ -113,14 +113,9 @@ class MaskedRows:
         # Position 0 fills up rows that ask for less; its answers are thrown away.
         positions, targets = np.zeros([2, count, asked], np.int32)
         for at, row in enumerate(rows):
-            end = len(row.ids) + 1
-            ids[at, 0], ids[at, 1:end], ids[at, end] = (
-                self._vocabulary.cls_id,
-                row.ids,
-                self._vocabulary.sep_id,
-            )
+            whole = [self._vocabulary.cls_id, *row.ids, *self._vocabulary.end_ids]
+            ids[at, : len(whole)], mask[at, : len(whole)] = whole, 1
             ids[at, np.asarray(row.masked, np.int32) + 1] = self._vocabulary.mask_id
-            mask[at, : end + 1] = 1
             positions[at, : len(row.asked)] = np.asarray(row.asked, np.int32) + 1
             targets[at, : len(row.asked)] = row.ids[list(row.asked)]
         return tuple(map(tf.constant, (ids, mask, positions, targets)))

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.features import INPUT_IDS, MASKED_LM_POSITIONS
-from keras_bert.models.masked_lm import word_scores
+from keras_bert.models.masked_lm import BIAS, word_scores
 from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector
 from keras_bert.signatures.vocabulary_rows import silence_rows
 from keras_bert.text.preprocessor import TEXT
@@ -32,7 +32,7 @@ class MaskedLMSignatures(SignatureFamily):
         super().__init__(*arguments)
         self.sample = {TEXT: f"One {self.tokenizer.vocabulary.special_tokens.mask}."}
         silence_rows(self.model, self.tokenizer.vocabulary)
-        self._bias = self.model.get_layer("masked_lm_bias")
+        self._bias = self.model.get_layer(BIAS)
         self._top_k = min(self.options.top_k or _GUESSES, len(self.tokenizer.vocabulary))
 
     def string_inputs(self) -> dict[str, tf.TensorSpec]:

@@ -19,6 +19,7 @@ from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder, trained_activation
+from keras_bert.models.masked_lm import BIAS
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
 from keras_bert.tasks.sentence_embedding.compared_texts import ComparedTextsHead
@@ -103,7 +104,15 @@ class SparseEmbeddingHead(ComparedTextsHead):
             count = min(_INITIAL_ACTIVE_DIMS, model.config.vocab_size // 4)
         if not count:
             return
-        bias = model.get_layer("masked_lm_bias")
+        bias = model.get_layer(BIAS)
+        if not bias.use_bias:
+            if self.initial_active_dims is not None:
+                raise ValueError(
+                    f"initial_active_dims is {self.initial_active_dims}, but the model "
+                    f"(model_type {model.config.model_type!r}) has no bias of words that could "
+                    "shift their scores: leave it out"
+                )
+            return
         like = model.input[INPUT_MASK]
         scores = UnflattenVectors(dtype="float32")(bias.output, like)  # [B, R, V]
         run = InferenceRunner(keras.Model(model.input, scores))

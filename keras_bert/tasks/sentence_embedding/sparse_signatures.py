@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_bert.checkpoints.sentence_prompts import DOT, Prompts
 from keras_bert.checkpoints.sparse_modules import SparseModules
 from keras_bert.finetuning.task import TaskDescription
-from keras_bert.models.masked_lm import word_scores
+from keras_bert.models.masked_lm import BIAS, word_scores
 from keras_bert.signatures.base import Tensors, with_a_column
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.signatures.text_windows import TextWindows
@@ -68,7 +68,7 @@ class SparseSignatures(EmbedderSignatures):
         self._windows = None
         if options.max_windows is not None:
             self._windows = TextWindows(max_seq_length, options.doc_stride, options.max_windows)
-        self._bias = model.get_layer("masked_lm_bias")
+        self._bias = model.get_layer(BIAS)
         self._weights = model.get_layer("sparse_weights")
 
     def answer(self, text: tf.Tensor) -> Tensors:

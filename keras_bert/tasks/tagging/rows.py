@@ -72,7 +72,7 @@ def encode_sentences(
     if room < 1:
         raise ValueError(f"max_seq_length is {max_seq_length}: it must be at least 3 for a word")
     vocabulary = tokenizer.vocabulary
-    special = np.array([vocabulary.cls_id, vocabulary.sep_id], np.int32)
+    special = np.array([vocabulary.cls_id, *vocabulary.end_ids], np.int32)
     pieces = _tokenized(tokenizer, sentences, description)
     context = _Context(sentences, pieces) if document_context else None
     known = all(sentence.tags is not None for sentence in sentences)

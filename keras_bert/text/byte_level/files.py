@@ -2,6 +2,7 @@
 
 RoBERTa        vocab.json, merges.txt      pieces and merges; special tokens by their names
 ModernBERT     tokenizer.json              also NFC, added tokens and how rows are made
+EuroBERT       tokenizer.json              that of Llama 3: also where words begin
 """
 
 import dataclasses
@@ -9,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from keras_bert.text import tokenizer_config
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
 from keras_bert.text.corpus_tokenizer import TextsToIds
 from keras_bert.text.framing import (
+    ENDED_LLAMA_FRAMING,
+    EUROBERT_TOKENS,
+    LLAMA_FRAMING,
     MODERNBERT_FRAMING,
     MODERNBERT_TOKENS,
     ROBERTA_FRAMING,
@@ -36,7 +40,19 @@ from keras_bert.text.tokenizer_config import (
 from keras_bert.text.vocabulary import BYTE_LEVEL_SPACE, Vocabulary
 
 NFC = "NFC"
-_TEMPLATE = "TemplateProcessing"
+_TEMPLATE, _BYTES = "TemplateProcessing", "ByteLevel"
+# Where words begin: by GPT-2's regular expression, or by that of Llama 3, as its files spell it.
+WordPattern = Literal["gpt2", "llama3"]
+LLAMA_PATTERN = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+_LLAMA_SPLIT = {
+    "type": "Split",
+    "pattern": {"Regex": LLAMA_PATTERN},
+    "behavior": "Isolated",
+    "invert": False,
+}
 # Settings of added tokens that the package has for masks alone.
 _FLAGS = ("single_word", "lstrip", "rstrip")
 
@@ -72,10 +88,14 @@ class ByteLevelBpeFiles:
         settings: how text is treated.
         added_tokens: tokens that are found in texts, beside the special tokens of the vocabulary.
         normalization: "NFC", or None for texts as they are.
+        word_pattern: "gpt2" or "llama3": the regular expression by which words begin.
+        ignore_merges: whether a word that is a piece stays whole, also where no merges make it.
+        mask_strips_left: whether the mask takes the white space before it along, where it is found.
 
     Raises:
         ValueError: a byte is no piece, there is no merge, one makes something that is no piece, or
-            an added token is none; or the normalization is another.
+            an added token is none; or the normalization or the pattern of words is another, or
+            Llama 3's stands beside a prefix space.
     """
 
     vocabulary: Vocabulary
@@ -83,8 +103,21 @@ class ByteLevelBpeFiles:
     settings: ByteLevelSettings = ByteLevelSettings()
     added_tokens: tuple[AddedToken, ...] = ()
     normalization: str | None = None
+    word_pattern: WordPattern = "gpt2"
+    ignore_merges: bool = False
+    mask_strips_left: bool = True
 
     def __post_init__(self) -> None:
+        if self.word_pattern not in get_args(WordPattern):
+            raise ValueError(
+                f"word_pattern is {self.word_pattern!r}: choose one of "
+                f"{', '.join(get_args(WordPattern))}"
+            )
+        if self.word_pattern != "gpt2" and self.settings.add_prefix_space:
+            raise ValueError(
+                f"add_prefix_space is True, but word_pattern is {self.word_pattern!r}, which knows "
+                "no space before texts: leave it out"
+            )
         if self.normalization not in (None, NFC):
             raise ValueError(f"normalization is {self.normalization!r}: it must be {NFC!r} or None")
         for added in self.added_tokens:
@@ -166,6 +199,7 @@ class ByteLevelBpeFiles:
         added = _added_tokens(told, special)
         missing = [name for name in (VOCAB_JSON, MERGES) if not (folder / name).is_file()]
         says_more = bool(added) or told.get("normalizer") or _post_processor(told) == _TEMPLATE
+        says_more = says_more or _word_pattern(told) != "gpt2" or _ignores_merges(told)
         use_json = as_json.is_file() and (bool(missing) or says_more)
         contents = {token.content for token in added} if use_json else set()
         tokenizer_config.check_added(folder, lambda token: _finds(token, special, contents))
@@ -200,6 +234,9 @@ class ByteLevelBpeFiles:
         if self._needs_json:
             stored["tokenizer_class"] = tokenizer_config.GENERAL_CLASSES[1]
             stored["model_input_names"] = ["input_ids", "attention_mask"]
+            if special.unk == special.sep:  # nothing is unknown
+                del stored["unk_token"]
+                stored |= {"bos_token": special.cls, "eos_token": special.sep}
             contents = {TOKENIZER_JSON: json.dumps(self.tokenizer_json(), ensure_ascii=False)}
         else:
             # Of a mask that is a mere string transformers 5 leaves the blank before it in the text.
@@ -230,7 +267,9 @@ class ByteLevelBpeFiles:
     def _needs_json(self) -> bool:
         """Whether vocab.json and merges.txt do not say all, as they do of a RoBERTa."""
         is_robertas = self.vocabulary.framing == ROBERTA_FRAMING
-        return not is_robertas or bool(self.added_tokens) or self.normalization is not None
+        is_gpt2s = self.word_pattern == "gpt2" and not self.ignore_merges
+        has_more = bool(self.added_tokens) or self.normalization is not None
+        return not (is_robertas and is_gpt2s and self.mask_strips_left) or has_more
 
     def tokenizer_json(self, keep_special_tokens: bool = True) -> dict[str, Any]:
         """Returns what a tokenizer.json holds.
@@ -242,7 +281,10 @@ class ByteLevelBpeFiles:
         vocabulary, prefix = self.vocabulary, self.settings.add_prefix_space
         special = vocabulary.special_tokens
         added = [
-            *((AddedToken(t, True, False), t == special.mask) for t in special),
+            *(
+                (AddedToken(t, True, False), t == special.mask and self.mask_strips_left)
+                for t in dict.fromkeys(special)
+            ),
             *((token, False) for token in self.added_tokens),
         ]
         ids = {token: index for index, token in enumerate(vocabulary.tokens)}
@@ -258,6 +300,12 @@ class ByteLevelBpeFiles:
             if keep_special_tokens or not token.special
         ]
         splitting = {"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": True}
+        words = splitting | {"use_regex": True}
+        if self.word_pattern == "llama3":
+            words = {
+                "type": "Sequence",
+                "pretokenizers": [_LLAMA_SPLIT, splitting | {"use_regex": False}],
+            }
         single, pair = framing_rows(vocabulary.framing, special)
         return {
             "version": "1.0",
@@ -265,14 +313,15 @@ class ByteLevelBpeFiles:
             "padding": None,
             "added_tokens": sorted(added_tokens, key=lambda token: token["id"]),
             "normalizer": {"type": self.normalization} if self.normalization else None,
-            "pre_tokenizer": splitting | {"use_regex": True},
+            "pre_tokenizer": words,
             "post_processor": {
                 "type": _TEMPLATE,
                 "single": [_template_part(name, special) for name in single],
                 "pair": [_template_part(name, special) for name in pair],
                 "special_tokens": {
                     token: {"id": token, "ids": [ids[token]], "tokens": [token]}
-                    for token in (special.cls, special.sep)
+                    for token in dict.fromkeys((special.cls, special.sep))
+                    if token in pair
                 },
             },
             "decoder": splitting | {"use_regex": True},
@@ -284,7 +333,7 @@ class ByteLevelBpeFiles:
                 "end_of_word_suffix": None,
                 "fuse_unk": False,
                 "byte_fallback": False,
-                "ignore_merges": False,
+                "ignore_merges": self.ignore_merges,
                 "vocab": ids,
                 "merges": [list(pair) for pair in self.merges],
             },
@@ -321,16 +370,46 @@ def _template_part(name: str, special: SpecialTokens) -> dict[str, Any]:
     return {kind: {"id": name, "type_id": 0}}
 
 
+def _row_step(stored: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns the step of a tokenizer.json that makes rows; one for offsets may stand before it."""
+    step = stored.get("post_processor") or {}
+    steps = step.get("processors")
+    if step.get("type") != "Sequence" or not isinstance(steps, list):
+        return step
+    making = [one for one in steps if not (isinstance(one, Mapping) and one.get("type") == _BYTES)]
+    return making[0] if len(making) == 1 and isinstance(making[0], Mapping) else step
+
+
 def _post_processor(stored: Mapping[str, Any]) -> str | None:
-    return (stored.get("post_processor") or {}).get("type")
+    return _row_step(stored).get("type")
+
+
+def _splitting(stored: Mapping[str, Any]) -> tuple[WordPattern, Mapping[str, Any]]:
+    """Returns the pattern of words in a tokenizer.json, and the step that goes on with bytes."""
+    step = stored.get("pre_tokenizer") or {}
+    steps = step.get("pretokenizers")
+    if step.get("type") == "Sequence" and isinstance(steps, list) and len(steps) == 2:
+        split, last = steps
+        plain = isinstance(last, Mapping) and last.get("use_regex") is False
+        if split == _LLAMA_SPLIT and plain:
+            return "llama3", {**last, "use_regex": True}
+    return "gpt2", step
+
+
+def _word_pattern(stored: Mapping[str, Any]) -> WordPattern:
+    return _splitting(stored)[0]
+
+
+def _ignores_merges(stored: Mapping[str, Any]) -> bool:
+    return (stored.get("model") or {}).get("ignore_merges") is True
 
 
 def _default_tokens(stored: Mapping[str, Any]) -> SpecialTokens:
     """Returns the special tokens that a tokenizer.json has where no file names them by role."""
     added = {token.get("content") for token in stored.get("added_tokens") or ()}
     known = {*((stored.get("model") or {}).get("vocab") or ()), *added}
-    framed = (stored.get("post_processor") or {}).get("special_tokens") or known
-    for tokens in (ROBERTA_TOKENS, MODERNBERT_TOKENS):
+    framed = _row_step(stored).get("special_tokens") or known
+    for tokens in (ROBERTA_TOKENS, MODERNBERT_TOKENS, EUROBERT_TOKENS):
         if known.issuperset(tokens) and tokens.cls in framed:
             return tokens
     return ROBERTA_TOKENS
@@ -385,12 +464,17 @@ def _framing(stored: Mapping[str, Any], path: Path, special: SpecialTokens) -> F
     """Returns how a tokenizer.json makes rows: by a template, or else as RoBERTa.
 
     Raises:
-        ValueError: a template makes other rows than RoBERTa's and ModernBERT's.
+        ValueError: a template makes other rows than RoBERTa's, ModernBERT's and Llama 3's.
     """
     if _post_processor(stored) != _TEMPLATE:
+        if _word_pattern(stored) != "gpt2":
+            raise ValueError(
+                f"{path}: post_processor has no template, so that it puts nothing around texts: "
+                "give the file of a tokenizer whose rows begin with a token, as those of EuroBERT"
+            )
         return ROBERTA_FRAMING
-    rows = tokenizer_config.rows_of(stored["post_processor"], path)
-    for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING):
+    rows = tokenizer_config.rows_of(_row_step(stored), path)
+    for framing in (MODERNBERT_FRAMING, ROBERTA_FRAMING, LLAMA_FRAMING, ENDED_LLAMA_FRAMING):
         if rows == framing_rows(framing, special):
             return framing
     made, expected = (
@@ -407,13 +491,13 @@ def _read_tokenizer_json(
     path: Path, stored: dict[str, Any], special: SpecialTokens, added: tuple[AddedToken, ...]
 ) -> tuple[ByteLevelBpeFiles, bool]:
     """Reads a tokenizer.json of byte-level BPE; also whether a space is put before texts."""
-    model, splitting = stored.get("model") or {}, stored.get("pre_tokenizer") or {}
+    model, (pattern, splitting) = stored.get("model") or {}, _splitting(stored)
     # What would give other ids than GPT-2's way.
     others = {
         "model.type": (model.get("type"), ("BPE",)),
         "model.continuing_subword_prefix": (model.get("continuing_subword_prefix"), (None, "")),
         "model.end_of_word_suffix": (model.get("end_of_word_suffix"), (None, "")),
-        "model.ignore_merges": (model.get("ignore_merges"), (None, False)),
+        "model.ignore_merges": (model.get("ignore_merges"), (None, True, False)),
         "pre_tokenizer.type": (splitting.get("type"), ("ByteLevel",)),
         "pre_tokenizer.use_regex": (splitting.get("use_regex"), (None, True)),
         "normalizer": (stored.get("normalizer"), (None, {"type": NFC})),
@@ -450,6 +534,15 @@ def _read_tokenizer_json(
                 f"{path}: the special token {token['content']!r} is looked for after {NFC}, where "
                 "the package looks for it before: set its 'normalized' to false"
             )
+    masks = [t for t in stored.get("added_tokens") or () if t["content"] == special.mask]
     vocabulary = _vocabulary(ids, str(path), special, _framing(stored, path, special))
-    found = ByteLevelBpeFiles(vocabulary, pairs, added_tokens=added, normalization=normalization)
+    found = ByteLevelBpeFiles(
+        vocabulary,
+        pairs,
+        added_tokens=added,
+        normalization=normalization,
+        word_pattern=pattern,
+        ignore_merges=_ignores_merges(stored),
+        mask_strips_left=all(token.get("lstrip") is not False for token in masks),
+    )
     return found, bool(splitting.get("add_prefix_space"))

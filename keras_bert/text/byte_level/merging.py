@@ -13,7 +13,7 @@ the merges of its longest word, and a word that is done costs nothing.
 Shapes: W words, B bytes or pieces of the words that are merged, M merges, V pieces.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -32,9 +32,15 @@ class PairMerger(tf.Module):
         tokens: the pieces in the order of their ids, spelled in the byte alphabet.
         merges: pairs of pieces in the order in which they are merged; both as `ByteLevelBpeFiles`
             has checked them.
+        whole: pieces that are left whole where they are a word, also where no merges make them.
     """
 
-    def __init__(self, tokens: Sequence[str], merges: Sequence[tuple[str, str]]):
+    def __init__(
+        self,
+        tokens: Sequence[str],
+        merges: Sequence[tuple[str, str]],
+        whole: Collection[str] = (),
+    ):
         super().__init__(name="pair_merger")
         ids = {token: index for index, token in enumerate(tokens)}
         parts = np.array([(ids[one], ids[two]) for one, two in merges], np.int64)  # [M, 2]
@@ -59,16 +65,19 @@ class PairMerger(tf.Module):
             self._bytes = tf.constant([ids[c] for c in BYTE_CHARACTERS], tf.int32)  # [256]
             self._strings = tf.constant(strings)  # [V]
             self._lengths = tf.constant([len(string) for string in strings], tf.int64)
-        self._known_words()
+        self._known_words(np.array([ids[token] for token in whole], np.int32))
 
-    def _known_words(self) -> None:
+    def _known_words(self, whole: np.ndarray) -> None:
         """Notes which pieces come out as themselves: words that are one are looked up."""
         with tf.init_scope():
-            pieces = self._merge(self._strings)  # [V, pieces]; eagerly, which is sooner done
-            alone = tf.equal(pieces.row_lengths(), 1)
-            first = tf.gather(pieces.values, tf.boolean_mask(pieces.row_starts(), alone))
-            known = tf.boolean_mask(tf.range(self._size), alone)
-            known = tf.boolean_mask(known, tf.equal(first, known))
+            if len(whole):
+                known = tf.constant(whole)
+            else:
+                pieces = self._merge(self._strings)  # [V, pieces]; eagerly, which is sooner done
+                alone = tf.equal(pieces.row_lengths(), 1)
+                first = tf.gather(pieces.values, tf.boolean_mask(pieces.row_starts(), alone))
+                known = tf.boolean_mask(tf.range(self._size), alone)
+                known = tf.boolean_mask(known, tf.equal(first, known))
             fingerprints = _fingerprints(tf.gather(self._strings, known)).numpy()
             order = np.argsort(fingerprints)
             self._fingerprints = tf.constant(fingerprints[order])

@@ -16,7 +16,13 @@ from keras_bert.counts import check_switch
 from keras_bert.text.base_tokenizer import Pieces, Tokenizer, as_ragged, traced
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.byte_level.composition import composed
-from keras_bert.text.byte_level.files import AddedToken, ByteLevelBpeFiles, ByteLevelSettings
+from keras_bert.text.byte_level.files import (
+    AddedToken,
+    ByteLevelBpeFiles,
+    ByteLevelSettings,
+    WordPattern,
+)
+from keras_bert.text.byte_level.llama_words import llama_word_starts
 from keras_bert.text.byte_level.merging import PairMerger
 from keras_bert.text.byte_level.words import Words, WordSplitter
 from keras_bert.text.framing import ROBERTA_TOKENS, SpecialTokens
@@ -28,7 +34,7 @@ _PLACEHOLDER = "!"
 
 
 class ByteLevelBpeTokenizer(Tokenizer):
-    r"""Splits text into pieces of bytes, as RoBERTa's, GPT-2's and ModernBERT's tokenizers do.
+    r"""Splits text into pieces of bytes, as tokenizers of RoBERTa, ModernBERT and EuroBERT do.
 
     Ids and offsets equal those of `RobertaTokenizerFast` of transformers (offsets trimmed: a space
     before a word is not part of it) for every string, by the Unicode of the `tokenizers` library. A
@@ -52,6 +58,10 @@ class ByteLevelBpeTokenizer(Tokenizer):
         added_tokens: further tokens that are found in texts, pieces of the vocabulary; those that
             are special only with `keep_special_tokens`.
         normalization: "NFC", or None to leave texts as they are.
+        word_pattern: "gpt2" or "llama3": the regular expression by which words begin.
+        ignore_merges: whether a word that is a piece stays whole, also where no merges make it, as
+            in Llama 3's files.
+        mask_strips_left: whether the mask takes the white space before it along.
 
     Raises:
         ValueError: a byte is no piece, a merge makes something that is none, an added token is no
@@ -71,6 +81,9 @@ class ByteLevelBpeTokenizer(Tokenizer):
         keep_special_tokens: bool = False,
         added_tokens: Sequence[AddedToken] = (),
         normalization: str | None = None,
+        word_pattern: WordPattern = "gpt2",
+        ignore_merges: bool = False,
+        mask_strips_left: bool = True,
     ):
         super().__init__(name="byte_level_bpe_tokenizer")
         if vocabulary.word_mark != BYTE_LEVEL_SPACE:
@@ -80,17 +93,26 @@ class ByteLevelBpeTokenizer(Tokenizer):
             )
         check_switch("add_prefix_space", add_prefix_space)
         check_switch("keep_special_tokens", keep_special_tokens)
+        check_switch("ignore_merges", ignore_merges)
+        check_switch("mask_strips_left", mask_strips_left)
         self._vocabulary = vocabulary
         self._settings = ByteLevelSettings(add_prefix_space, keep_special_tokens)
         self._files = ByteLevelBpeFiles(
-            vocabulary, tuple(merges), self._settings, tuple(added_tokens), normalization
+            vocabulary,
+            tuple(merges),
+            self._settings,
+            tuple(added_tokens),
+            normalization,
+            word_pattern,
+            ignore_merges,
+            mask_strips_left,
         )
         self.keep_special_tokens = keep_special_tokens
         found = [t for t in self._files.added_tokens if keep_special_tokens or not t.special]
         as_is = [SpelledToken(t.content) for t in found if not t.normalized]
         if keep_special_tokens:
-            mask = vocabulary.special_tokens.mask
-            special = [SpelledToken(t, t == mask) for t in vocabulary.special_tokens]
+            mask = vocabulary.special_tokens.mask if mask_strips_left else None
+            special = [SpelledToken(t, t == mask) for t in dict.fromkeys(vocabulary.special_tokens)]
             check_spellings(special)
             as_is = special + as_is
         after = [t.content for t in found if t.normalized]
@@ -100,12 +122,16 @@ class ByteLevelBpeTokenizer(Tokenizer):
             as_is,
             normalization is not None,
             [SpelledToken(text) for text in spellings],
+            llama_word_starts if word_pattern == "llama3" else None,
         )
         found_tokens = [*(token.text for token in as_is), *after]
-        self._merger = PairMerger(vocabulary.tokens, self._files.merges)
         # What is found in texts is spelled as it is.
         verbatim = {*vocabulary.special_tokens, *(token.content for token in added_tokens)}
         tokens = [None if t in verbatim else token_bytes(t) for t in vocabulary.tokens]
+        whole = [t for t, own in zip(vocabulary.tokens, tokens, strict=True) if own]
+        self._merger = PairMerger(
+            vocabulary.tokens, self._files.merges, whole if ignore_merges else ()
+        )
         # Spaces that offsets leave out: those at the beginning and at the end of a piece.
         leading = [len(t) - len(t.lstrip(b" ")) if t else 0 for t in tokens]
         trailing = [len(t) - len(t.rstrip(b" ")) if t else 0 for t in tokens]
@@ -155,13 +181,7 @@ class ByteLevelBpeTokenizer(Tokenizer):
         """
         found = ByteLevelBpeFiles.read(folder)
         settings = {**found.settings._asdict(), **settings}
-        return cls(
-            found.vocabulary,
-            found.merges,
-            added_tokens=found.added_tokens,
-            normalization=found.normalization,
-            **settings,
-        )
+        return cls(found.vocabulary, found.merges, **_kept(found), **settings)
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -180,8 +200,8 @@ class ByteLevelBpeTokenizer(Tokenizer):
             "special_tokens": list(self._vocabulary.special_tokens),
             "framing": list(self._vocabulary.framing),
             "merges": [list(pair) for pair in self._files.merges],
+            **_kept(self._files),
             "added_tokens": [list(token) for token in self._files.added_tokens],
-            "normalization": self._files.normalization,
             **self.settings,
         }
 
@@ -202,8 +222,7 @@ class ByteLevelBpeTokenizer(Tokenizer):
         return ByteLevelBpeTokenizer(
             self._vocabulary,
             self._files.merges,
-            added_tokens=self._files.added_tokens,
-            normalization=self._files.normalization,
+            **_kept(self._files),
             **{**self.settings, **settings},
         )
 
@@ -287,6 +306,17 @@ class ByteLevelBpeTokenizer(Tokenizer):
             leading = tf.where(is_put, tf.constant(0, tf.int64), leading)
         starts = tf.minimum(starts + leading, stops)
         return starts, tf.where(stops >= trailing, tf.maximum(stops - trailing, starts), stops)
+
+
+def _kept(found: ByteLevelBpeFiles) -> dict[str, Any]:
+    """Returns arguments of the constructor that files alone say, beside pieces and merges."""
+    return {
+        "added_tokens": found.added_tokens,
+        "normalization": found.normalization,
+        "word_pattern": found.word_pattern,
+        "ignore_merges": found.ignore_merges,
+        "mask_strips_left": found.mask_strips_left,
+    }
 
 
 def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -12,12 +12,13 @@ What begins a word follows from a few neighbours of a character, so all texts ar
 - An apostrophe that begins a word takes s, t, m, d, re, ve or ll behind it along; what follows
   begins a word.
 
-RE2, the engine of TensorFlow, has no look-ahead, and a Unicode of its own. Shapes: N texts, C code
+RE2, the engine of TensorFlow, has no look-ahead, and a Unicode of its own. That of Llama 3 is in
+`llama_words.py`. Shapes: N texts, C code
 points of all of them, K characters of words, W words, all of all texts.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -34,6 +35,10 @@ from keras_bert.text.spelled_tokens import (
 _SPACE, _APOSTROPHE = ord(" "), ord("'")
 _ONE_LETTER = "stmd"
 _TWO_LETTERS = (("r", "e"), ("v", "e"), ("l", "l"))
+
+
+# Code points, their classes and where words begin in any case -> where words begin, [K] each.
+WordStarts: TypeAlias = Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Words(NamedTuple):
@@ -65,6 +70,7 @@ class WordSplitter(tf.Module):
         tokens: tokens that are found in texts and stay whole.
         composes: whether texts are brought into NFC, after `tokens` have been found.
         normalized_tokens: tokens that are found after that. They are numbered after the others.
+        word_starts: tells where words begin: GPT-2's way, or another.
     """
 
     def __init__(
@@ -73,11 +79,13 @@ class WordSplitter(tf.Module):
         tokens: Sequence[SpelledToken] = (),
         composes: bool = False,
         normalized_tokens: Sequence[SpelledToken] = (),
+        word_starts: WordStarts | None = None,
     ):
         super().__init__(name="word_splitter")
         self._add_prefix_space = add_prefix_space
         self._tokens, self._normalized_tokens = tuple(tokens), tuple(normalized_tokens)
         self._composer = Composer() if composes else None
+        self._word_starts = word_starts or gpt2_word_starts
         pages, entries = classes.paged_classes()
         with tf.init_scope():  # all traces share them
             self._pages, self._entries = tf.constant(pages), tf.constant(entries)
@@ -103,7 +111,7 @@ class WordSplitter(tf.Module):
         if self._add_prefix_space:
             characters, begins = _with_spaces(characters, begins, is_special)
             kinds = self._classes(characters.code_points)
-        starts = _word_starts(characters.code_points, kinds, begins)  # bool [K]
+        starts = self._word_starts(characters.code_points, kinds, begins)  # bool [K]
         first = tf.where(starts)[:, 0]  # [W]
         size = tf.size(starts, tf.int64)
         splits = tf.concat([first, [size]], axis=0)
@@ -137,7 +145,7 @@ def _with_spaces(
     return Characters(code_points, rows, first, end), tf.gather(begins, source) & is_first
 
 
-def _word_starts(code_points: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
+def gpt2_word_starts(code_points: tf.Tensor, kinds: tf.Tensor, begins: tf.Tensor) -> tf.Tensor:
     """Tells at which characters words begin, bool [K].
 
     Args:

@@ -173,6 +173,11 @@ def head_statistics(
             f"{positions}, the positions of the model"
         )
     needed_count("batch_size", batch_size)
+    if not tokenizer.vocabulary.framing.ends:
+        raise ValueError(
+            "rows of this tokenizer have no token at their end, of which the statistics tell: give "
+            "the folder of a tokenizer whose template ends with one"
+        )
     reader = _Reader(encoder, tokenizer, length, batch_size)
     sums: dict[str, np.ndarray] = {}
     logarithms = 0.0
