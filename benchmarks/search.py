@@ -342,6 +342,10 @@ def main(_: list[str]) -> None:
     for row in (*_RUNS.value, *_FUSED.value):
         learns = not {*row.split("+")} <= {*_UNTRAINED}  # "tokens:4" does
         known = {"run": row, "start": start.name, **(trained if learns else {})}
+        if row != "BM25":  # a model that learned nothing reads so many pieces, too
+            known["max_seq_length"] = _MAX_SEQ_LENGTH.value
+        if _DATA.value:
+            known["data"] = data.resolve().name
         if row == _RERANKED:
             known["reranking_epochs"] = _RERANKING_EPOCHS.value
         if row in _TAUGHT:

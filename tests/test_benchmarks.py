@@ -257,6 +257,28 @@ def test_tables_of_runs_of_another_machine(tmp_path, name, row, known):
     assert {file.name for file in (tmp_path / "runs").glob("*")} <= {"ablations.png"}
 
 
+@pytest.mark.slow
+def test_a_search_of_shorter_texts_is_another_one(tmp_path):
+    """Of a model that learned nothing, too."""
+    metrics = ("ndcg", "mrr", "accuracy", "recall", "map")
+    names = [f"test_{metric}_at_{count}" for metric in metrics for count in (1, 3, 5, 10, 100)]
+    lines = [
+        {"run": "as it is", "start": "start", "max_seq_length": length, "data": tmp_path.name}
+        | {"seed": 0, "scores": dict.fromkeys(names, score)}
+        for length, score in ((24, 0.5), (6, 0.25))
+    ]
+    (tmp_path / "scores.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = subprocess.run(
+        [sys.executable, "search.py", f"--output={tmp_path}", f"--data={tmp_path}"]
+        + ["--init_from=start", "--runs=as it is", "--max_seq_length=24"],
+        cwd=FOLDER,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.stdout == "| as it is | 50.0 | 50.0 | 50.0 |\n", done.stderr
+
+
 def _variants():
     """Returns the names of the runs of ablations, read from its source."""
     for node in TREES["ablations"].body:
