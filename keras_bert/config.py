@@ -446,7 +446,7 @@ class BertConfig:
         if dialect == "hf":
             values = config_class.in_our_names(values)
         if dialect == "google" and not _MARKS_OF_MOBILEBERT.isdisjoint(values):
-            config_class = config_classes(cls)["mobilebert"]
+            config_class = config_classes(cls).get("mobilebert", cls)
             values = config_class.in_google_names(values)
         defaults = _defaults(config_class)
         config_keys.check(values, defaults, dialect != "keras_bert", ignore_config_keys)

@@ -166,8 +166,8 @@ def _family_of_class(folder: Path, has_pieces: bool) -> Family | None:
     if not has_pieces or name.startswith(_ALIKE):
         raise ValueError(
             f"{path} names the tokenizer_class {name!r}, which is none of the package's: BERT's, "
-            "DistilBERT's, ELECTRA's, MPNet's, RoBERTa's, Longformer's, ALBERT's, XLM-R's and "
-            "DeBERTa's of versions 2 and 3 are"
+            "DistilBERT's, ELECTRA's, MobileBERT's, MPNet's, RoBERTa's, Longformer's, ALBERT's, "
+            "XLM-R's and DeBERTa's of versions 2 and 3 are"
         )
     return None
 

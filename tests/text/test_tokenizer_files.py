@@ -399,9 +399,13 @@ def test_a_class_that_only_begins_like_ours_is_refused(name, tmp_path):
     with pytest.raises(ValueError, match=f"config.json names the tokenizer_class '{name}'"):
         family_of(tmp_path)
     # Others with word pieces split as BERT's does.
-    for known in ("BertTokenizerFast", "MobileBertTokenizer", "LayoutLMTokenizer"):
+    for known in ("BertTokenizerFast", "ElectraTokenizer", "LayoutLMTokenizer"):
         write(tmp_path, tokenizer_config={"tokenizer_class": known})
         assert family_of(tmp_path) == "wordpiece"
+    # Without them only classes that are known do.
+    (tmp_path / "vocab.txt").unlink()
+    write(tmp_path, tokenizer={}, tokenizer_config={"tokenizer_class": "MobileBertTokenizer"})
+    assert family_of(tmp_path) == "wordpiece"
 
 
 def test_a_tokenizer_that_cannot_be_read_is_not_taken_for_none(tmp_path):
