@@ -3,9 +3,12 @@
 import functools
 import json
 import random
+import tempfile
+from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 
+from keras_bert.text.byte_level.files import ByteLevelBpeFiles
 from tests.text.modernbert_tokenizer import SENTENCES
 
 BEGIN, END, MASK, PAD = "<|begin_of_text|>", "<|end_of_text|>", "<|mask|>", "<|pad|>"
@@ -106,6 +109,13 @@ def write_llama(folder, **form):
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(config), encoding="utf-8")
     return folder
+
+
+@functools.cache
+def llama_files():
+    """Its pieces and merges, with rows that do not end."""
+    with tempfile.TemporaryDirectory() as folder:
+        return ByteLevelBpeFiles.read(write_llama(Path(folder)))
 
 
 def hard_texts(count, seed=0):
