@@ -157,7 +157,12 @@ def test_losses_are_those_of_numpy(chosen, layers):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"use_bottleneck_attention": True}, {"key_query_shared_bottleneck": False}]
+    "changes",
+    [
+        {},
+        pytest.param({"use_bottleneck_attention": True}, marks=pytest.mark.slow),
+        pytest.param({"key_query_shared_bottleneck": False}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_mobilebert_learns_from_the_attention_of_its_teacher(changes):
     """By the probabilities that either returns: softmax has the scores but for one number a row."""

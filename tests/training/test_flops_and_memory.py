@@ -93,9 +93,15 @@ def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family)
     "changes",
     [
         {},
-        {"use_bottleneck_attention": True, "classifier_activation": False},
-        {"key_query_shared_bottleneck": False, "num_feedforward_networks": 1},
-        {"use_bottleneck": False, "trigram_input": False},
+        pytest.param(
+            {"use_bottleneck_attention": True, "classifier_activation": False},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"key_query_shared_bottleneck": False, "num_feedforward_networks": 1},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param({"use_bottleneck": False, "trigram_input": False}, marks=pytest.mark.slow),
     ],
     ids=str,
 )
