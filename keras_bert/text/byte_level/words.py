@@ -13,8 +13,9 @@ What begins a word follows from a few neighbours of a character, so all texts ar
   begins a word.
 
 RE2, the engine of TensorFlow, has no look-ahead, and a Unicode of its own. That of Llama 3 is in
-`llama_words.py`. Shapes: N texts, C code
-points of all of them, K characters of words, W words, all of all texts.
+`llama_words.py`.
+
+Shapes: N texts, C code points of all of them, K characters of words, W words, all of all texts.
 """
 
 from collections.abc import Callable, Sequence
