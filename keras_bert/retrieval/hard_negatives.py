@@ -49,13 +49,13 @@ def mine_negatives(
         ValueError: an argument is out of its range, there are more queries than positives or fewer,
             or a positive is not in the index; or that is one of several searches.
     """
+    queries, positives = check_strings(queries), check_strings(positives)
+    check_mining(count, skip, relative_margin, depth)
     if not isinstance(index, SearchedTexts):
         raise ValueError(
             f"the index is a {type(index).__name__}, which has no scores of single texts: give one "
             "of the searches, such as a TextIndex"
         )
-    queries, positives = check_strings(queries), check_strings(positives)
-    check_mining(count, skip, relative_margin, depth)
     if len(queries) != len(positives):
         raise ValueError(
             f"there are {len(queries):,} queries and {len(positives):,} positives: give the answer "
