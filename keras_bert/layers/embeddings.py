@@ -80,7 +80,7 @@ class WordEmbedding(keras.layers.Layer):
         if reverse:
             vectors = ops.reshape(inputs, (-1, self.hidden_size))  # [B, P, H] -> [B * P, H]
             vectors, table = (ops.cast(part, self.compute_dtype) for part in (vectors, table))
-            logits = tied_products(vectors, table)  # [B * P, V]
+            logits = products_with_rows(vectors, table)  # [B * P, V]
             return ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))  # [B, P, V]
         if self._lookup is not None:
             return self._lookup(inputs, ops.cast(table, self.compute_dtype))
@@ -104,7 +104,7 @@ class WordEmbedding(keras.layers.Layer):
         }
 
 
-def tied_products(vectors: Any, table: Any) -> Any:
+def products_with_rows(vectors: Any, table: Any) -> Any:
     """Returns [N, V], the products of vectors [N, H] with the rows of a table [V, H]."""
     if keras.backend.backend() != "tensorflow":
         return ops.matmul(vectors, ops.transpose(table))

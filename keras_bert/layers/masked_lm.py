@@ -22,7 +22,7 @@ from keras import ops
 
 from keras_bert.layers.activations import activation_function
 from keras_bert.layers.dense import Dense, add_bias
-from keras_bert.layers.embeddings import tied_products
+from keras_bert.layers.embeddings import products_with_rows
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization
 from keras_bert.layers.self_attention import states_at
@@ -140,7 +140,7 @@ class FurtherColumns(keras.layers.Layer):
             scores: what the word embeddings make of the first E numbers, [..., V].
         """
         rest = ops.reshape(vectors[..., -self.units :], (-1, self.units))  # [B * P, F]
-        found = tied_products(rest, ops.cast(self.embeddings, rest.dtype))  # [B * P, V]
+        found = products_with_rows(rest, ops.cast(self.embeddings, rest.dtype))  # [B * P, V]
         return scores + ops.reshape(found, ops.shape(scores))
 
     def compute_output_spec(self, vectors: Any, scores: Any) -> keras.KerasTensor:

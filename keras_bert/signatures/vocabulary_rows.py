@@ -3,6 +3,7 @@
 from typing import Any
 
 from keras_bert.config import BertConfig
+from keras_bert.models.masked_lm import BIAS
 from keras_bert.text.vocabulary import Vocabulary
 
 
@@ -28,4 +29,4 @@ def silence_rows(model: Any, vocabulary: Vocabulary) -> None:
         model: a `BertMaskedLM`; its output bias is changed.
         vocabulary: its pieces.
     """
-    model.get_layer("masked_lm_bias").silence(len(vocabulary))
+    model.get_layer(BIAS).silence(len(vocabulary))

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_bert.text.vocabulary import Vocabulary
 
 Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 class Tokenizer(tf.Module, abc.ABC):
@@ -114,7 +114,7 @@ class Tokenizer(tf.Module, abc.ABC):
         return self(words.flat_values)
 
 
-def traced(function: Callable[[tf.Tensor], Result]) -> Callable[[tf.Tensor], Result]:
+def traced(function: Callable[[tf.Tensor], _Result]) -> Callable[[tf.Tensor], _Result]:
     """Makes one graph of a function of strings [N].
 
     What comes back is no `tf.function` to look at: SavedModels hold each of those that a module
