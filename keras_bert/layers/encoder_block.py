@@ -129,6 +129,11 @@ class EncoderBlock(keras.layers.Layer):
         )
 
     @property
+    def has_attention_norm(self) -> bool:
+        """Whether there is a norm of the attention; one before it may stand in the embeddings."""
+        return True
+
+    @property
     def inner_width(self) -> int:
         """Outputs of the first dense layer of the feed-forward layer, I here."""
         return self.intermediate_size
@@ -136,7 +141,7 @@ class EncoderBlock(keras.layers.Layer):
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes all sub-layers for hidden states [B, S, H]."""
         self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
-        if not hasattr(self, "attention_norm"):
+        if self.has_attention_norm and not hasattr(self, "attention_norm"):
             self.attention_norm = self._norm("attention_norm")
             self.attention_norm.build(hidden_shape)
         if not hasattr(self, "intermediate"):
@@ -236,15 +241,25 @@ class PreNormEncoderBlock(EncoderBlock):
 
     Args:
         *arguments: those of `EncoderBlock`.
+        is_first: whether the embeddings, which end with a norm, come right before: then the
+            attention reads them as they are.
         is_last: whether a norm ends the block, as nothing behind it has one.
         **keywords: further ones of `EncoderBlock`.
     """
 
     final_norm: LayerNormalization
 
-    def __init__(self, *arguments: Any, is_last: bool = False, **keywords: Any):
+    def __init__(
+        self, *arguments: Any, is_first: bool = False, is_last: bool = False, **keywords: Any
+    ):
         super().__init__(*arguments, **keywords)
+        self.is_first = is_first
         self.is_last = is_last
+
+    @property
+    def has_attention_norm(self) -> bool:
+        """Whether there is a norm before the attention."""
+        return not self.is_first
 
     def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
         """Makes all sub-layers for hidden states [B, S, H]."""
@@ -254,8 +269,8 @@ class PreNormEncoderBlock(EncoderBlock):
             self.final_norm.build(hidden_shape)
 
     def attention_input(self, hidden: Any, training: bool = False) -> Any:
-        """Returns what the attention reads, [..., H]: hidden states behind the norm."""
-        return self.attention_norm(hidden, training=training)
+        """Returns what the attention reads, [..., H]: hidden states behind the norm, if any."""
+        return hidden if self.is_first else self.attention_norm(hidden, training=training)
 
     def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
@@ -265,12 +280,15 @@ class PreNormEncoderBlock(EncoderBlock):
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
         inner = self.inner(self.feed_forward_norm(hidden, training=training), training)  # [..., I]
         transformed = self.feed_forward_dropout(self.output_dense(inner), training=training)
-        hidden = hidden + transformed  # [..., H]
+        return self.ended(hidden + transformed, training)  # [..., H]
+
+    def ended(self, hidden: Any, training: bool = False) -> Any:
+        """Returns hidden states [..., H] behind the norm that ends the last block."""
         return self.final_norm(hidden, training=training) if self.is_last else hidden
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""
-        return super().get_config() | {"is_last": self.is_last}
+        return super().get_config() | {"is_first": self.is_first, "is_last": self.is_last}
 
 
 def states_of(read: Any, hidden: Any, function: Callable[[Any], Any]) -> tuple[Any, Any]:

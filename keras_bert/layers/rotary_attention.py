@@ -46,7 +46,7 @@ from keras import ops
 from keras_bert.layers.dense import Dense
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.embeddings import EmbeddingPostprocessor
-from keras_bert.layers.encoder_block import EncoderBlock, derived_seed
+from keras_bert.layers.encoder_block import EncoderBlock, PreNormEncoderBlock, derived_seed
 from keras_bert.layers.initializer import truncated_normal
 from keras_bert.layers.layer_norm import LayerNormalization, RMSNormalization
 from keras_bert.layers.local_attention import OUTSIDE, LocalSelfAttention
@@ -238,7 +238,7 @@ class _GatedBlock(EncoderBlock):
 
 
 @keras.saving.register_keras_serializable("keras_bert")
-class RotaryEncoderBlock(_GatedBlock):
+class RotaryEncoderBlock(_GatedBlock, PreNormEncoderBlock):
     """A pre-layer-norm block with rotary attention, a gated feed-forward layer and no biases.
 
     Args:
@@ -248,15 +248,10 @@ class RotaryEncoderBlock(_GatedBlock):
         attention_window: see `RotarySelfAttention`.
         rope_theta: see `rotated`.
         output_initializer_range: standard deviation of the initializers of both output layers.
-        is_first: whether the embeddings, which end with a norm, come right before: then the
-            attention reads them as they are.
-        is_last: whether a norm ends the block, as nothing behind it has one.
         rope_factor: see `rotated`.
         num_key_value_heads: see `RotarySelfAttention`.
-        **keywords: further ones of `EncoderBlock`.
+        **keywords: further ones of `PreNormEncoderBlock`.
     """
-
-    final_norm: LayerNormalization
 
     def __init__(
         self,
@@ -264,8 +259,6 @@ class RotaryEncoderBlock(_GatedBlock):
         attention_window: int = 0,
         rope_theta: float = 160_000.0,
         output_initializer_range: float = 0.02,
-        is_first: bool = False,
-        is_last: bool = False,
         rope_factor: float = 1.0,
         num_key_value_heads: int | None = None,
         **keywords: Any,
@@ -279,8 +272,6 @@ class RotaryEncoderBlock(_GatedBlock):
             "num_key_value_heads": num_key_value_heads,
         }
         self.output_initializer_range = output_initializer_range
-        self.is_first = is_first
-        self.is_last = is_last
         super().__init__(*arguments, **keywords)
         self.attention_dropout = Dropout(
             self.attention_probs_dropout_prob,
@@ -304,40 +295,11 @@ class RotaryEncoderBlock(_GatedBlock):
             name=name,
         )
 
-    def build(self, hidden_shape: Any, input_mask_shape: Any = None) -> None:
-        """Makes all sub-layers for hidden states [B, S, H]."""
-        self.attention.build(hidden_shape)  # [H, 3H] and [H, H]
-        if not self.is_first:
-            self.attention_norm = self._norm("attention_norm")
-            self.attention_norm.build(hidden_shape)
-        self.feed_forward_norm = self._norm("feed_forward_norm")
-        self.feed_forward_norm.build(hidden_shape)
-        self.intermediate = self._dense(self.inner_width, "intermediate")  # [H, 2I]
-        self.intermediate.build(hidden_shape)
-        self.output_dense = self._dense(hidden_shape[-1], "output")  # [I, H]
-        self.output_dense.build((*hidden_shape[:-1], self.intermediate_size))
-        if self.is_last:
-            self.final_norm = self._norm("final_norm")
-            self.final_norm.build(hidden_shape)
-
-    def attention_input(self, hidden: Any, training: bool = False) -> Any:
-        """Returns what the attention reads, [..., H]: hidden states behind the norm (pre-norm)."""
-        return hidden if self.is_first else self.attention_norm(hidden, training=training)
-
-    def attention_half(self, hidden: Any, attended: Any, training: bool = False) -> Any:
-        """Returns hidden states [..., H] joined with what their attention found, [..., H]."""
-        return hidden + self.attention_dropout(attended, training=training)
-
     def feed_forward_half(self, hidden: Any, training: bool = False) -> Any:
         """Returns hidden states [..., H] after the feed-forward layer, each position alone."""
         inner = self.inner(self.feed_forward_norm(hidden, training=training), training)  # [..., I]
         inner = self.feed_forward_dropout(inner, training=training)
-        hidden = hidden + self.output_dense(inner)  # [..., H]
-        return self.final_norm(hidden, training=training) if self.is_last else hidden
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return super().get_config() | {"is_first": self.is_first, "is_last": self.is_last}
+        return self.ended(hidden + self.output_dense(inner), training)  # [..., H]
 
 
 @keras.saving.register_keras_serializable("keras_bert")

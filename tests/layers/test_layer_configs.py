@@ -99,6 +99,7 @@ _CASES = [
             "layer_norm_eps": 1e-3,
             "seed": 4,
             "attention_initializer": "neighbors",
+            "is_first": True,
             "is_last": True,
         },
         (_HIDDEN, _MASK),
