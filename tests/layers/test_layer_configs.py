@@ -346,13 +346,14 @@ _CASES = [
 
 
 def _own_arguments(layer_class):
-    """Those of a class, and of its base where that gets the rest of them: `**arguments`."""
+    """Those of a class, and of its bases where these get the rest of them: `**arguments`."""
     parameters = inspect.signature(layer_class.__init__).parameters
     inherited = {*inspect.signature(keras.layers.Layer.__init__).parameters, "args", "kwargs"}
     rest = {name for name, one in parameters.items() if one.kind is one.VAR_KEYWORD} - {"kwargs"}
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     named = {name for name, one in parameters.items() if one.kind not in variable}
-    return (named | (_own_arguments(layer_class.__base__) if rest else set())) - inherited
+    bases = layer_class.__bases__ if rest else ()
+    return named.union(*map(_own_arguments, bases)) - inherited
 
 
 @pytest.mark.parametrize(
