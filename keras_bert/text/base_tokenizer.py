@@ -5,8 +5,9 @@ role, which pieces begin a word, how rows are framed) is in the tokenizer's `voc
 """
 
 import abc
+import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Self, TypeVar
 
 import tensorflow as tf
@@ -15,6 +16,7 @@ from keras_bert.text.vocabulary import Vocabulary
 
 Pieces = tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]
 _Result = TypeVar("_Result")
+_Graph = TypeVar("_Graph")
 
 
 class Tokenizer(tf.Module, abc.ABC):
@@ -124,6 +126,25 @@ def traced(function: Callable[[tf.Tensor], _Result]) -> Callable[[tf.Tensor], _R
         function, input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )
     return lambda texts: graph(texts)
+
+
+def shared(graph_class: Callable[..., _Graph]) -> Callable[..., _Graph]:
+    """Returns what makes graphs, but gives the one it has made where the arguments are equal.
+
+    A folder is often opened more than once, and tracing takes longer than all else about opening
+    it. The last eight are kept.
+
+    Args:
+        graph_class: takes arguments that can be hashed.
+    """
+    cached = functools.lru_cache(maxsize=8)(graph_class)
+
+    def make(*arguments: Hashable) -> _Graph:
+        with tf.init_scope():
+            # What is made in a graph of TensorFlow 1 is of no use elsewhere.
+            return (cached if tf.executing_eagerly() else graph_class)(*arguments)
+
+    return make
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:

@@ -14,11 +14,9 @@ say where each text (and each word) begins and ends. "Ab c!" "d", lower-cased:
 Shapes: N texts, T normalized characters, K characters of words, W words, all of all texts.
 """
 
-import functools
-
 import tensorflow as tf
 
-from keras_bert.text.base_tokenizer import Pieces, traced
+from keras_bert.text.base_tokenizer import Pieces, shared, traced
 from keras_bert.text.spelled_tokens import SpelledToken, check_spellings
 from keras_bert.text.vocabulary import Vocabulary
 from keras_bert.text.wordpiece.longest_match import WordPiece, matchable_tokens, unicode_table
@@ -98,20 +96,7 @@ class WordPieceGraph(tf.Module):
         )
 
 
-def wordpiece_graph(vocabulary: Vocabulary, settings: Settings) -> WordPieceGraph:
-    """Returns the graph of a vocabulary and settings; of the same a second time it is free.
-
-    Raises:
-        ValueError: see `WordPieceGraph`.
-    """
-    with tf.init_scope():
-        # What is made in a graph of TensorFlow 1 is of no use elsewhere.
-        make = _cached if tf.executing_eagerly() else WordPieceGraph
-        return make(vocabulary, settings)
-
-
-# A folder is often opened more than once, and tracing takes longer than all else about opening it.
-_cached = functools.lru_cache(maxsize=8)(WordPieceGraph)
+wordpiece_graph = shared(WordPieceGraph)
 
 
 def _per_text(words: Words, pieces: tf.RaggedTensor) -> tf.RaggedTensor:
