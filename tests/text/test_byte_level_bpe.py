@@ -130,6 +130,14 @@ def test_text_comes_back(tokenizer):
     assert [text.decode() for text in joined] == texts
 
 
+def test_equal_tokenizers_have_one_graph(tokenizer):
+    again = ByteLevelBpeTokenizer.from_config(tokenizer.get_config())
+    assert set(again.submodules) == set(tokenizer.submodules)
+    other = tokenizer.with_settings(add_prefix_space=True)
+    assert not set(other.submodules) & set(tokenizer.submodules)
+    assert other(["a"]).to_list() != again(["a"]).to_list() == tokenizer(["a"]).to_list()
+
+
 def test_in_tf_data(tokenizer):
     texts = golden_texts()[:20] + fuzzed_texts(30)
     dataset = tf.data.Dataset.from_tensor_slices(texts).batch(16).map(tokenizer)

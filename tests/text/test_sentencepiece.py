@@ -152,6 +152,7 @@ def test_graphs_folders_and_configs(scheme, tmp_path):
     opened = load_tokenizer(tmp_path)
     assert isinstance(opened, SentencePieceTokenizer)
     assert opened.settings == tokenizer.settings
+    assert set(opened.submodules) == set(tokenizer.submodules)  # equal ones have one graph
     layer = BertPreprocessor(opened, 16)
     again = BertPreprocessor.from_config(layer.get_config())
     assert again(texts)["input_ids"].numpy().tolist() == layer(texts)["input_ids"].numpy().tolist()
