@@ -128,23 +128,23 @@ def traced(function: Callable[[tf.Tensor], _Result]) -> Callable[[tf.Tensor], _R
     return lambda texts: graph(texts)
 
 
-def shared(graph_class: Callable[..., _Graph]) -> Callable[..., _Graph]:
+def shared(make: Callable[..., _Graph]) -> Callable[..., _Graph]:
     """Returns what makes graphs, but gives the one it has made where the arguments are equal.
 
     A folder is often opened more than once, and tracing takes longer than all else about opening
     it. The last eight are kept.
 
     Args:
-        graph_class: takes arguments that can be hashed.
+        make: a class or function whose arguments can be hashed.
     """
-    cached = functools.lru_cache(maxsize=8)(graph_class)
+    cached = functools.lru_cache(maxsize=8)(make)
 
-    def make(*arguments: Hashable) -> _Graph:
+    def made(*arguments: Hashable) -> _Graph:
         with tf.init_scope():
             # What is made in a graph of TensorFlow 1 is of no use elsewhere.
-            return (cached if tf.executing_eagerly() else graph_class)(*arguments)
+            return (cached if tf.executing_eagerly() else make)(*arguments)
 
-    return make
+    return made
 
 
 def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:

@@ -7,12 +7,11 @@ hold get another spelling, and private characters of special tokens get their id
 Shapes: W words, K characters of all of them.
 """
 
-import functools
-
 import numpy as np
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from keras_bert.text.base_tokenizer import shared
 from keras_bert.text.vocabulary import CONTINUATION_PREFIX, UNKNOWN, Vocabulary
 from keras_bert.text.wordpiece import unicode_table
 from keras_bert.text.wordpiece.words import Words
@@ -95,14 +94,11 @@ def fast_wordpiece_tokenizer(
         max_bytes_per_word: a longer word is [UNK].
         splits_words: split texts into words at spaces and punctuation; otherwise each is a word.
     """
-    with tf.init_scope():
-        # What is made in a graph of TensorFlow 1 is of no use elsewhere.
-        make = _cached if tf.executing_eagerly() else _cached.__wrapped__
-        return make(tuple(tokens), max_bytes_per_word, splits_words)
+    return _tokenizer(tuple(tokens), max_bytes_per_word, splits_words)
 
 
-@functools.lru_cache(maxsize=8)  # a folder is often opened more than once
-def _cached(
+@shared
+def _tokenizer(
     tokens: tuple[str, ...], max_bytes_per_word: int, splits_words: bool
 ) -> tf_text.FastWordpieceTokenizer:
     return tf_text.FastWordpieceTokenizer(
