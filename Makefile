@@ -8,8 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ORACLES := $(VENV)/.oracles-installed
-# Modules are compiled when they are imported first: few of the thousands that come along ever are.
-PIP_INSTALL := -m pip install --quiet --no-compile
+PIP_INSTALL := -m pip install --quiet
 # The TPU compiler needs a TensorFlow of its own beside the usual one.
 TPU_VENV := .venv-tpu-plan
 TPU_STAMP := $(TPU_VENV)/.installed
@@ -45,6 +44,9 @@ FILES := setup.cfg pyproject.toml constraints.txt
 export TF_CPP_MIN_LOG_LEVEL ?= 3
 export MPLBACKEND ?= Agg
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Tests start many processes: each would compile the package and the tests anew where the environment
+# (that of many containers) asks Python to keep nothing of it.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install quickstart test test-slow test-oracles test-more test-processors test-processors-short \
   test-long test-newest test-newest-all tpu-plan-env test-tpu-plan test-browser chromium docs lint format clean
