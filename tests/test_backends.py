@@ -16,16 +16,19 @@ OTHERS = (
     *("models/test_heads.py", "models/test_left_to_right.py", "models/test_bilstm_tagger.py"),
     *("models/test_presets.py", "models/test_vocabulary_growth.py"),
 )
-# JAX compiles each operation for each shape: these have many, and are left to the long test. Beside
-# them other windows, and that no document reaches another it is packed with, say the same.
-MANY_SHAPES = (
+# Left to the long test. JAX compiles each operation for each shape, and most of these have many:
+# other windows, and that no document reaches another it is packed with, say the same.
+LEFT_OUT = (
     "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[1-",
     "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[4-0]",
+    "layers/test_local_attention.py::test_every_position_gets_what_the_mask_gives_it[4-1]",
     "layers/test_rotary_attention.py::test_only_distances_count",
     "layers/test_rotary_attention.py::test_from_left_to_right_a_prefix_says_what_it_says_alone",
     "layers/test_rotary_attention.py::test_what_the_gate_lets_through_is_dropped",
     "models/test_packed_encoder.py::test_a_document_packed_has_the_activations_that_it_has_alone",
     "models/test_packed_encoder.py::test_predictions_of_packed_documents_are_those_of_each_alone",
+    # The number of parameters, of two large models, is no matter of JAX.
+    "models/test_encoder.py::test_parameter_count",
 )
 
 
@@ -34,7 +37,7 @@ MANY_SHAPES = (
 @pytest.mark.parametrize(
     ("paths", "left_out", "least"),
     [
-        (CORE, MANY_SHAPES, 50),
+        (CORE, LEFT_OUT, 50),
         pytest.param((*CORE, *OTHERS), (), 110, marks=pytest.mark.long),
     ],
 )
@@ -42,7 +45,8 @@ def test_layers_and_models_pass_their_tests_on_jax(paths, left_out, least):
     tests = [*(f"tests/{path}" for path in paths), "-m", "not slow and not oracle and not long"]
     tests += [f"--deselect=tests/{name}" for name in left_out]
     command = [sys.executable, "-m", "pytest", "-q", *tests]
-    environment = os.environ | {"KERAS_BACKEND": "jax"}
+    # What is compiled runs once or twice: to optimize it takes longer than it saves.
+    environment = os.environ | {"KERAS_BACKEND": "jax", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
     run = subprocess.run(
         command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=900
     )

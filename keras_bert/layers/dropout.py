@@ -66,15 +66,18 @@ class Dropout(keras.layers.Dropout):
             (count * (quarter + 1),), _LEAST_WORD, -_LEAST_WORD - 1, "int32", self.seed_generator
         )
         of_units, of_rows = words[: count * quarter], words[count * quarter :]
-        # [N / 4, 1] -> [N / 4, 4] -> [..., H]
-        integers = ops.reshape(ops.view(of_units[:, None], "uint8"), (*rows, 4 * quarter))
+        # [N / 4] -> [N / 4, 1] -> [N / 4, 4] -> [..., H]
+        integers = ops.view(ops.reshape(of_units, (-1, 1)), "uint8")
+        integers = ops.reshape(integers, (*rows, 4 * quarter))
         scale, threshold = scale_and_threshold(self.rate, inputs.dtype)
         lower = math.floor(threshold)
         # A word is below the limit at the rate of what the lower threshold is short of.
         limit = min(round((threshold - lower) * 2**32) + _LEAST_WORD, -_LEAST_WORD - 1)
         higher = ops.reshape(ops.less(of_rows, limit), (*rows, 1))
         thresholds = ops.cast(higher, "uint8") + lower  # [..., 1]
-        return _dropped(inputs, integers[..., :width], thresholds, scale)  # [..., H]
+        if width % 4:
+            integers = integers[..., :width]
+        return _dropped(inputs, integers, thresholds, scale)  # [..., H]
 
 
 def _dropped(inputs: Any, integers: Any, thresholds: Any, scale: float) -> Any:

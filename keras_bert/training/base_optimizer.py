@@ -4,6 +4,7 @@ gradients of each replica's part of the loss
   -> summed over replicas          the gradient of the global batch, equal everywhere
   -> norm of all of it             one scalar; finite or not
   -> times the clipping factor     0 where the step is skipped
+  -> step_numbers                  rate and decays, once for all variables of a kind
   -> update_step, a variable at a time
 """
 
@@ -31,10 +32,12 @@ _NOT_TAKEN = {
 
 
 class BaseOptimizer(keras.optimizers.Optimizer):
-    """Two moments and decoupled weight decay; a subclass adds `update_step`.
+    """Two moments and decoupled weight decay; a subclass adds `step_numbers` and `update_step`.
 
-    `update_step(gradient, variable, learning_rate, finite)` updates one variable; where `finite`
-    is false, the gradient and the rate are 0 and nothing may change.
+    `step_numbers(rate, finite)` returns a named tuple of what all variables of a learning rate and
+    a number format share, scalars [] in the format of `rate`; `update_step(gradient, variable,
+    numbers)` updates one variable. Where `finite` is false, the gradient and the rate are 0 and
+    nothing may change.
 
     Args:
         learning_rate: a number or a Keras schedule.
@@ -104,11 +107,10 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         self._second_moments = self.add_optimizer_variables(variables, "second_moment")
         paths = [variable.path for variable in variables]  # such as "layer_0/attention_norm/gamma"
         self._decayed = decayed_variables(paths, self.not_decayed)
-        self._rate_scales = scales_by_path(paths, self.rate_scales)
-
-    def rate_of(self, index: int, learning_rate: Any, dtype: Any) -> tf.Tensor:
-        """Returns the learning rate of a variable, by its index."""
-        return tf.cast(learning_rate, dtype) * self._rate_scales[index]
+        dtypes = [variable.dtype for variable in variables]
+        kinds = list(zip(dtypes, scales_by_path(paths, self.rate_scales), strict=True))
+        self._kinds = list(dict.fromkeys(kinds))  # number formats and scales of the learning rate
+        self._kind_of = [self._kinds.index(kind) for kind in kinds]
 
     def apply(self, grads: Sequence[Any], trainable_variables: Any = None) -> None:
         """Updates the variables; sparse gradients are made dense, as Adam's moments are."""
@@ -177,28 +179,36 @@ class BaseOptimizer(keras.optimizers.Optimizer):
     ) -> None:
         # No step with the rate 0, in the form of a step.
         rate = tf.where(finite, tf.cast(learning_rate, tf.float32), 0.0)
+        numbers = [
+            self.step_numbers(tf.cast(rate, dtype) * scale, finite) for dtype, scale in self._kinds
+        ]
         # As Keras does: in a merge call under strategies that need one, else in each replica.
         tf.__internal__.distribute.interim.maybe_merge_call(
-            self._update_each, self._distribution_strategy, pairs, rate, finite
+            self._update_each, self._distribution_strategy, pairs, numbers
         )
 
     def _update_each(
-        self, distribution: Any, pairs: Sequence[tuple[Any, Any]], rate: Any, finite: Any
+        self, distribution: Any, pairs: Sequence[tuple[Any, Any]], numbers: list[Any]
     ) -> None:
-        def update(variable: Any, gradient: Any, rate: Any, finite: Any) -> None:
-            self.update_step(gradient, variable, rate, finite)
+        def update(variable: Any, gradient: Any, numbers: Any) -> None:
+            self.update_step(gradient, variable, numbers)
 
         for gradient, variable in pairs:
+            kind = self._kind_of[self._get_variable_index(variable)]
             distribution.extended.update(
-                variable, update, args=(gradient, rate, finite), group=False
+                variable, update, args=(gradient, numbers[kind]), group=False
             )
 
     def decays(self, finite: Any, dtype: Any) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the decays of both moments: 1, which keeps them, where a step is skipped."""
+        """Returns the decays of both moments, []: 1, which keeps them, where a step is skipped."""
         return tuple(
             tf.where(finite, tf.cast(beta, dtype), tf.ones((), dtype))
             for beta in (self.beta_1, self.beta_2)
         )
+
+    def steps(self, dtype: Any) -> tf.Tensor:
+        """Returns the number of this step, [], counted from 1."""
+        return tf.cast(tf.convert_to_tensor(self.iterations) + 1, dtype)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the arguments of the constructor."""

@@ -45,5 +45,7 @@ class DropoutSeeds:
     def scope(self, seeds: tf.Tensor) -> keras.StatelessScope:
         """Returns a scope in which the model draws its masks from what `at` returned."""
         # [2] for each generator
-        values = [tf.cast(seeds[i], v.dtype) for i, v in enumerate(self._variables)]
-        return keras.StatelessScope(state_mapping=list(zip(self._variables, values, strict=True)))
+        pairs = zip(self._variables, tf.unstack(seeds, len(self._variables)), strict=True)
+        return keras.StatelessScope(
+            state_mapping=[(v, tf.cast(seed, v.dtype)) for v, seed in pairs]
+        )

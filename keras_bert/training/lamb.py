@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -13,6 +13,14 @@ from keras_bert.training.base_optimizer import BaseOptimizer
 # them, whose kernel [H, H] tells how wide each is.
 _FUSED = {"query_key_value": 3, "query_key": 2}
 _OUTPUT = "output/kernel"
+
+
+class _StepNumbers(NamedTuple):
+    rate: tf.Tensor
+    beta_1: tf.Tensor
+    beta_2: tf.Tensor
+    correction_1: tf.Tensor
+    correction_2: tf.Tensor
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -63,22 +71,22 @@ class Lamb(BaseOptimizer):
             for layer, variable in zip(layers, variables, strict=True)
         ]
 
-    def update_step(
-        self, gradient: Any, variable: Any, learning_rate: Any, finite: Any = True
-    ) -> None:
+    def step_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _StepNumbers:
+        """Returns what the variables of a learning rate share; see `BaseOptimizer`."""
+        step = self.steps(rate.dtype)
+        corrections = (_correction(beta, step) for beta in (self.beta_1, self.beta_2))
+        return _StepNumbers(rate, *self.decays(finite, rate.dtype), *corrections)
+
+    def update_step(self, gradient: Any, variable: Any, numbers: _StepNumbers) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
         gradient = tf.cast(gradient, variable.dtype)
         first, second = self._first_moments[index].value, self._second_moments[index].value
-        beta_1, beta_2 = self.decays(finite, gradient.dtype)
         # shape of the variable, like all below
-        first.assign(beta_1 * first + (1.0 - self.beta_1) * gradient)
-        second.assign(beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
-        step = tf.cast(
-            tf.convert_to_tensor(self.iterations) + 1, gradient.dtype
-        )  # [], counted from 1
-        corrected = tf.sqrt(second / _correction(self.beta_2, step))
-        update = first / _correction(self.beta_1, step) / (corrected + self.epsilon)
+        first.assign(numbers.beta_1 * first + (1.0 - self.beta_1) * gradient)
+        second.assign(numbers.beta_2 * second + (1.0 - self.beta_2) * tf.square(gradient))
+        corrected = tf.sqrt(second / numbers.correction_2)
+        update = first / numbers.correction_1 / (corrected + self.epsilon)
         if self._decayed[index]:
             update += self.weight_decay_rate * variable
             # The trust ratio of the whole, [], or of each part, [parts].
@@ -89,7 +97,7 @@ class Lamb(BaseOptimizer):
             if parts:
                 ratio = tf.repeat(ratio, parts)  # [3] -> [3H], a column each
             update *= ratio
-        variable.assign_sub(self.rate_of(index, learning_rate, variable.dtype) * update)
+        variable.assign_sub(numbers.rate * update)
 
 
 def _parts(layer: str, columns: int, width: int) -> list[int]:

@@ -1,6 +1,6 @@
 """The optimizer of the paper, and `create_optimizer`."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,6 +10,11 @@ from keras_bert.choices import OptimizerName, ScheduleName, check_choice
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.lamb import Lamb
 from keras_bert.training.schedules import create_schedule
+
+
+class _StepNumbers(NamedTuple):
+    kept: tf.Tensor  # what decay leaves of a weight
+    of_kernel: dict[str, tf.Tensor]  # arguments of ResourceApplyAdam
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -46,40 +51,43 @@ class BertAdamW(BaseOptimizer):
         super().__init__(learning_rate, name=name, **kwargs)
         self.bias_correction = bias_correction
 
-    def update_step(
-        self, gradient: Any, variable: Any, learning_rate: Any, finite: Any = True
-    ) -> None:
-        """Updates one variable of one replica in place."""
-        index = self._get_variable_index(variable)
-        beta_1, beta_2 = self.decays(finite, variable.dtype)
-        rate = self.rate_of(index, learning_rate, variable.dtype)
-        if self._decayed[index] and self.weight_decay_rate:
-            # Decay of the old weight, apart from the moments: what "decoupled" says.
-            variable.assign(variable * (1.0 - rate * self.weight_decay_rate))
-        power_1 = power_2 = tf.zeros((), variable.dtype)  # []
+    def step_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _StepNumbers:
+        """Returns what the variables of a learning rate share; see `BaseOptimizer`."""
+        beta_1, beta_2 = self.decays(finite, rate.dtype)
+        power_1 = power_2 = tf.zeros((), rate.dtype)  # []
         if self.bias_correction:
-            step = tf.cast(
-                tf.convert_to_tensor(self.iterations) + 1, variable.dtype
-            )  # [], counted from 1
-            power_1 = tf.cast(self.beta_1, variable.dtype) ** step
-            power_2 = tf.cast(self.beta_2, variable.dtype) ** step
-        # One kernel instead of a dozen passes over the memory. Its formula is
+            step = self.steps(rate.dtype)
+            power_1 = tf.cast(self.beta_1, rate.dtype) ** step
+            power_2 = tf.cast(self.beta_2, rate.dtype) ** step
+        # The kernel's formula is
         # rate * sqrt(1 - power_2) / (1 - power_1) * m / (sqrt(v) + epsilon): powers of zero leave
         # the uncorrected form, and the corrected one needs epsilon on the same scale as sqrt(v).
         # It also takes 1 - beta in float32, which is off by 1e-5 for 0.999: rate and epsilon are
         # scaled by what that does to m and sqrt(v).
         scale_1, scale_2 = _float32_excess(self.beta_1), _float32_excess(self.beta_2) ** 0.5
+        of_kernel = {
+            "beta1_power": power_1,
+            "beta2_power": power_2,
+            "lr": rate * (scale_2 / scale_1),
+            "beta1": beta_1,
+            "beta2": beta_2,
+            "epsilon": self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
+        }
+        return _StepNumbers(1.0 - rate * self.weight_decay_rate, of_kernel)
+
+    def update_step(self, gradient: Any, variable: Any, numbers: _StepNumbers) -> None:
+        """Updates one variable of one replica in place."""
+        index = self._get_variable_index(variable)
+        if self._decayed[index] and self.weight_decay_rate:
+            # Decay of the old weight, apart from the moments: what "decoupled" says.
+            variable.assign(variable * numbers.kept)
+        # One kernel instead of a dozen passes over the memory.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=self._first_moments[index].value.handle,
             v=self._second_moments[index].value.handle,
-            beta1_power=power_1,
-            beta2_power=power_2,
-            lr=rate * (scale_2 / scale_1),
-            beta1=beta_1,
-            beta2=beta_2,
-            epsilon=self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
             grad=tf.cast(gradient, variable.dtype),
+            **numbers.of_kernel,
         )
 
     def get_config(self) -> dict[str, Any]:

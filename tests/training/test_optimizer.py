@@ -84,6 +84,18 @@ def test_updates_follow_the_schedule():
         np.testing.assert_allclose(variable.numpy(), value, **FORMULA)
 
 
+def test_variables_have_rates_of_their_own():
+    start, gradient = _random(0), _random(1)
+    variables = _variables(start)
+    scales = {"dense/": 0.5, "norm/beta": 0.0}
+    optimizer = BertAdamW(0.01, rate_scales=scales)
+    optimizer.apply([tf.constant(g) for g in gradient], variables)
+    half, whole = (_oracle(start, [gradient], [rate], 0.01, clip=1.0) for rate in (0.005, 0.01))
+    expected = [half[0], half[1], whole[2], start[3]]
+    for variable, value in zip(variables, expected, strict=True):
+        np.testing.assert_allclose(variable.numpy(), value, **FORMULA)
+
+
 def test_sparse_gradients_decay_the_moments_of_untouched_rows():
     start = _random(0)
     dense = [np.zeros_like(w) for w in start]
@@ -148,6 +160,25 @@ def test_accumulated_gradients_are_one_update_by_their_mean(kind):
         step(*map(tf.constant, gradient))
     for left, right in zip(one, two, strict=True):
         np.testing.assert_allclose(left.numpy(), right.numpy(), **FORMULA)
+
+
+# A step of BERT-base has 200 variables: each with its own would be thousands of operations more.
+@pytest.mark.parametrize(
+    ("optimizer", "operation"),
+    [(BertAdamW(0.01, bias_correction=True), "Pow"), (Lamb(0.01), "Expm1")],
+    ids=["adamw", "lamb"],
+)
+def test_corrections_are_computed_once_for_all_variables(optimizer, operation):
+    variables = _variables(_random(0))
+    optimizer.build(variables)
+    gradients = [tf.constant(g) for g in _random(1)]
+
+    @tf.function
+    def step():
+        return optimizer.apply_where_finite(gradients, variables, tf.constant(1.0))
+
+    operations = step.get_concrete_function().graph.get_operations()
+    assert [node.type for node in operations].count(operation) == 2  # one for each moment
 
 
 def test_norms_of_another_name_are_refused_but_no_norms_are_not():
