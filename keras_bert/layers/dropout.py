@@ -75,9 +75,7 @@ class Dropout(keras.layers.Dropout):
         limit = min(round((threshold - lower) * 2**32) + _LEAST_WORD, -_LEAST_WORD - 1)
         higher = ops.reshape(ops.less(of_rows, limit), (*rows, 1))
         thresholds = ops.cast(higher, "uint8") + lower  # [..., 1]
-        if width % 4:
-            integers = integers[..., :width]
-        return _dropped(inputs, integers, thresholds, scale)  # [..., H]
+        return _dropped(inputs, integers[..., :width], thresholds, scale)  # [..., H]
 
 
 def _dropped(inputs: Any, integers: Any, thresholds: Any, scale: float) -> Any:

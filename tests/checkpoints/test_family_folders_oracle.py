@@ -26,6 +26,7 @@ from keras_bert import (
 )
 from keras_bert.text.framing import SpecialTokens
 from keras_bert.text.tokenizer_files import read_tokenizer_files
+from tests.markers import some_long
 from tests.text.family_tokenizers import (
     byte_level_files,
     golden_texts,
@@ -297,7 +298,7 @@ def test_masks_in_texts_are_those_of_transformers(folders):
         assert ours(texts).to_list() == expected, family
 
 
-@pytest.mark.parametrize("pairs", [False, True])
+@pytest.mark.parametrize("pairs", some_long([False, True], [True]))
 def test_strings_get_the_logits_of_a_modernbert_and_of_its_export(pairs, tmp_path):
     """Code, accents behind their letters and long white space, by their own tokenizer and model."""
     import torch

@@ -24,6 +24,7 @@ from keras_bert.checkpoints import (
 from keras_bert.checkpoints.multi_vector_modules import MultiVectorModules, QueryExpansion
 from keras_bert.checkpoints.sentence_prompts import Prompts
 from keras_bert.models import preset
+from tests.markers import some_long
 from tests.signatures.tiny_models import PIECES, write_model
 from tests.tolerances import ORACLE
 
@@ -202,7 +203,7 @@ NATIVE = {
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", NATIVE)
+@pytest.mark.parametrize("name", some_long(NATIVE, ("nothing is set", "all is set")))
 def test_a_folder_of_sentence_transformers(name, encoder_folder, tmp_path):
     import torch
     from sentence_transformers import MultiVectorEncoder
@@ -296,7 +297,7 @@ PYLATE = {
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", PYLATE)
+@pytest.mark.parametrize("name", some_long(PYLATE, ("release 1", "prefixes are text")))
 def test_a_folder_of_pylate(name, encoder_folder, tmp_path):
     settings, dense = PYLATE[name]
     folder = pylate_folder(encoder_folder, tmp_path / "theirs", dense, **settings)
@@ -326,7 +327,7 @@ STANFORD = {
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("name", STANFORD)
+@pytest.mark.parametrize("name", some_long(STANFORD, ("all is set",)))
 def test_a_folder_of_stanford(name, encoder_folder, tmp_path):
     folder = stanford_folder(encoder_folder, tmp_path / "theirs", STANFORD[name])
     model = open_theirs(folder)

@@ -79,6 +79,18 @@ def test_a_gradient_passes_where_a_unit_passed():
     np.testing.assert_array_equal(tape.gradient(outputs, inputs), outputs)
 
 
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="takes TensorFlow's graph")
+def test_the_mask_is_the_same_where_no_length_is_known():
+    import tensorflow as tf
+
+    inputs = tf.ones((3, 5, 7))
+    layer = Dropout(0.3, seed=8)
+    graph = tf.function(
+        lambda x: layer(x, training=True), input_signature=[tf.TensorSpec((None, None, None))]
+    )
+    np.testing.assert_array_equal(graph(inputs), Dropout(0.3, seed=8)(inputs, training=True))
+
+
 def test_without_training_or_rate_nothing_changes():
     inputs = ops.ones((3, 4))
     assert Dropout(0.5, seed=5)(inputs, training=False) is inputs

@@ -177,7 +177,11 @@ tf.config.optimizer.set_experimental_options({"remapping": sys.argv[1] == "on"})
 batch = {name: tf.constant(value) for name, value in BATCH.items()}
 spec = [{name: tf.TensorSpec((None, None), tf.int32) for name in batch}]
 draw = np.random.default_rng(0)
+# Without remapping, one of each norm and attention.
+norms = ("mpnet", "modernbert", "deberta-v2", "mobilebert", "eurobert")
 for family, config in CONFIGS.items():
+    if sys.argv[1] == "off" and family not in norms:
+        continue
     exact = create_encoder(config, seed=1)
     encoder = create_encoder(config, seed=1, dtype="bfloat16")
     encoder.set_weights(exact.get_weights())

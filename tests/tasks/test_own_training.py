@@ -23,6 +23,7 @@ from keras_bert import (
 from keras_bert.finetuning.task import TaskData
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
 from tests.conftest import write_csv
+from tests.markers import some_slow
 from tests.tolerances import REORDERED, REORDERED_UPDATES
 
 LENGTH, BATCH, RATE = 24, 8, 1e-3
@@ -109,9 +110,7 @@ KINDS = {
     "answers": ("retrieval", {}, write_answers),
     "texts_alone": ("retrieval", {}, write_texts_alone),
 }
-
-
-SLOW = [pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS if kind != "tags"]
+SLOW = some_slow([kind for kind in KINDS if kind != "tags"], ("classes", "choices", "texts_alone"))
 
 
 def read(kind, folder):
