@@ -160,8 +160,8 @@ class EntityLabels(NamedLabels):
 
     signature: ClassVar[str] = SERVE_THRESHOLD
     served_by: ClassVar[str] = (
-        "entities of labels that are named are asked of an export of a run of --task=gliner, or of "
-        "a folder of GLiNER"
+        "labels of entities are asked of an export of a run of --task=gliner, or of a folder of "
+        "GLiNER"
     )
 
     labels: Sequence[str]

@@ -376,7 +376,7 @@ def test_a_server_that_cannot_tell_is_refused_in_one_sentence(address, tmp_path)
     files = (tmp_path / "new.txt", tmp_path / "out.csv")
     for named, model, sentence in (
         # Another kind of model.
-        (EntityLabels(["a"]), "nli", '"serve_threshold" not found in signature def: entities of'),
+        (EntityLabels(["a"]), "nli", '"serve_threshold" not found in signature def: labels of ent'),
         (CandidateLabels(["a", "b"]), "no", r"Servable not found for request: Latest\(no\)$"),
         (CandidateLabels([*"abcde"]), "nli", "an example has more than 4 labels: send fewer of"),
         (CandidateLabels(["a", "x" * 50]), "nli", "the hypothesis of a label leaves no room for"),
