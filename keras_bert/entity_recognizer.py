@@ -6,31 +6,28 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.counts import check_number, check_switch
-from keras_bert.finetuning.head import AnswerTable
-from keras_bert.finetuning.prediction_table import write_predictions
+from keras_bert.counts import check_switch
+from keras_bert.finetuning.prediction_table import write_answers
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.storage.paths import check_output
-from keras_bert.storage.tables import check_columns
 from keras_bert.storage.text_lines import check_distinct_labels, check_strings
-from keras_bert.tasks.classification.delimited import read_unlabeled_texts
-from keras_bert.tasks.entity_recognition.sentences import LABELS_PURPOSE
 from keras_bert.tasks.entity_recognition.signatures import EntitySignatures
-from keras_bert.tasks.tagging.answer_table import span_columns, span_row
-from keras_bert.text.preprocessor import TEXT
-
-_THRESHOLD = 0.5
+from keras_bert.tasks.named_labels import (
+    DEFAULT_THRESHOLD,
+    TO_LOOK_FOR,
+    EntityLabels,
+    checked_threshold,
+)
+from keras_bert.tasks.tagging.answer_table import span_row
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +110,7 @@ class EntityRecognizer:
         self,
         texts: Sequence[str],
         labels: Sequence[str],
-        threshold: float = _THRESHOLD,
+        threshold: float = DEFAULT_THRESHOLD,
         flat: bool = True,
         multi_label: bool = False,
         batch_size: int = 8,
@@ -168,7 +165,7 @@ class EntityRecognizer:
         return answers
 
     def _checked_labels(self, labels: Sequence[str]) -> tuple[str, ...]:
-        found = check_distinct_labels(labels, LABELS_PURPOSE)
+        found = check_distinct_labels(labels, TO_LOOK_FOR)
         room = self._signatures.label_room
         pieces = int(np.sum(1 + self._signatures.tokenizer(list(found)).row_lengths().numpy()))
         if pieces > room:
@@ -180,39 +177,9 @@ class EntityRecognizer:
         return found
 
 
-def checked_threshold(threshold: float) -> float:
-    """Returns a threshold of probabilities.
-
-    Raises:
-        ValueError: it is not from 0 to below 1.
-    """
-    if not 0 <= check_number("threshold", threshold) < 1:
-        raise ValueError(f"threshold is {threshold}: it must be from 0 to below 1")
-    return float(threshold)
-
-
 def _check_switches(flat: bool, multi_label: bool) -> None:
     check_switch("flat", flat)
     check_switch("multi_label", multi_label)
-
-
-class _EntityTable(AnswerTable):
-    """The columns of entities in a table of texts."""
-
-    def example_table(self, examples: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-        """Returns the texts."""
-        return [TEXT], [[text] for text in examples]
-
-    def answer_columns(self) -> list[str]:
-        """Returns the columns of an entity."""
-        return span_columns("entity", "start", "end")
-
-    def answer_rows(self, prediction: Sequence[NamedEntity], example: str) -> list[list[str]]:
-        """Returns a row for each entity."""
-        return [
-            span_row(found.text, found.label, found.start, found.end, found.score)
-            for found in prediction
-        ]
 
 
 def recognize_file(
@@ -220,7 +187,7 @@ def recognize_file(
     input_path: str | os.PathLike,
     output_path: str | os.PathLike,
     labels: Sequence[str],
-    threshold: float = _THRESHOLD,
+    threshold: float = DEFAULT_THRESHOLD,
     flat: bool = True,
     multi_label: bool = False,
     batch_size: int = 8,
@@ -249,15 +216,17 @@ def recognize_file(
             `EntityRecognizer`.
     """
     # What can be refused is refused before the model is opened.
-    check_output(output_path, input_path)
-    labels, threshold = check_distinct_labels(labels, LABELS_PURPOSE), checked_threshold(threshold)
+    named = EntityLabels(labels, threshold)
     _check_switches(flat, multi_label)
-    remedy = "rename the column of the texts"
-    examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
-    assert table is not None  # of a file that is a table
-    head = _EntityTable()
-    check_columns(input_path, table[0], head.answer_columns())
+    table, texts = named.read(input_path, output_path)
     recognizer = EntityRecognizer.from_preset(model_dir)
-    found = recognizer.recognize(examples.texts, labels, threshold, flat, multi_label, batch_size)
-    write_predictions(output_path, head, examples.texts, found, table)
-    return len(examples)
+    found = recognizer.recognize(
+        texts, named.labels, named.threshold, flat, multi_label, batch_size
+    )
+    answers = (
+        [span_row(one.text, one.label, one.start, one.end, one.score) for one in entities]
+        for entities in found
+    )
+    columns = [*table.columns, *named.columns]
+    write_answers(output_path, columns, map(table.fields, table.rows), answers)
+    return len(texts)

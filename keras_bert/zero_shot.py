@@ -9,29 +9,21 @@ signature `serve_zero_shot` shares all of it.
 import dataclasses
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Self
 
 import numpy as np
 import tensorflow as tf
 
 from keras_bert.counts import check_switch
-from keras_bert.finetuning.prediction_table import write_predictions
+from keras_bert.finetuning.prediction_table import write_answers
 from keras_bert.serving.served_folder import open_pair_signatures
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, around_label, check_template
 from keras_bert.signatures.length_batches import answers_of_pairs
-from keras_bert.storage.paths import check_output
-from keras_bert.storage.tables import check_columns
 from keras_bert.storage.text_lines import check_distinct_labels, check_strings
-from keras_bert.tasks.classification.delimited import read_unlabeled_texts
 from keras_bert.tasks.classification.entailment import INFERENCE_MODEL, label_scores
-from keras_bert.tasks.classification.head import TextHead, check_separable
 from keras_bert.tasks.classification.signatures import TextSignatures
-from keras_bert.text.preprocessor import TEXT
-
-# What errors say labels are for.
-_PURPOSE = "to classify by"
+from keras_bert.tasks.named_labels import TO_CLASSIFY, CandidateLabels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +138,7 @@ class ZeroShotClassifier:
                 False, the batch size is below 1, or what the model says is not finite.
         """
         texts = check_strings(texts)
-        labels = check_distinct_labels(labels, _PURPOSE)
+        labels = check_distinct_labels(labels, TO_CLASSIFY)
         check_switch("multi_label", multi_label)
         said = self._hypotheses(labels, check_template(hypothesis_template))
         pairs = [(text, hypothesis) for text in texts for hypothesis in said]
@@ -204,25 +196,13 @@ def classify_file(
             and it is not one of several; or see `ZeroShotClassifier`.
     """
     # What can be refused is refused before the model is opened.
-    check_output(output_path, input_path)
-    labels = check_distinct_labels(labels, _PURPOSE)
     check_template(hypothesis_template)
-    check_switch("multi_label", multi_label)
-    if len(labels) == 1 and not multi_label:
-        raise ValueError(
-            f"{labels[0]!r} is the only label, which every text would get: give more of them, or "
-            "multi_label for texts that may have none"
-        )
-    if multi_label:
-        check_separable(labels, "candidate_labels has")
-    head = TextHead("multi_label" if multi_label else "class", labels=labels)
-    remedy = "rename the column of the texts"
-    examples, table = read_unlabeled_texts(Path(input_path), {TEXT: TEXT}, remedy)
-    assert table is not None  # of a file that is a table
-    check_columns(input_path, table[0], head.answer_columns())
+    named = CandidateLabels(labels, multi_label)
+    table, texts = named.read(input_path, output_path)
     classifier = ZeroShotClassifier.from_preset(model_dir)
-    result = classifier.classify(
-        examples.texts, labels, hypothesis_template, multi_label, batch_size
+    result = classifier.classify(texts, named.labels, hypothesis_template, multi_label, batch_size)
+    columns = [*table.columns, *named.columns]
+    write_answers(
+        output_path, columns, map(table.fields, table.rows), map(named.rows, result.scores)
     )
-    write_predictions(output_path, head, examples, result.scores, table)
-    return len(examples)
+    return len(texts)

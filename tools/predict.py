@@ -30,18 +30,30 @@ its last:
     python tools/predict.py --model_dir=runs/ner --labels='person, place' --threshold=0.5 \
         --input=new.csv --output=entities.csv
 
---explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
+A server is asked about labels of both kinds as well, and writes the same:
 
-Answers of a server are written as they come, to predictions.csv.partial, which an error leaves.
+    python tools/predict.py --server=localhost:8501 --served_model=mnli \
+        --candidate_labels='sport, politics' --input=new.csv --output=predictions.csv
+
+The template is in its graph (export_saved_model.py --hypothesis_template), and its entities do not
+overlap and have one label each. Answers of a server are written as they come, to
+predictions.csv.partial, which an error leaves.
+
+--explain=explanations.jsonl tells for each prediction which words made it (integrated gradients).
 """
 
 import csv
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from absl import flags
 
 from keras_bert import command_line
 from keras_bert.storage.paths import check_ending, check_output
+
+if TYPE_CHECKING:
+    from keras_bert.serving.client import Client
+    from keras_bert.tasks.named_labels import NamedLabels
 
 # Not a list: commas stand in names of folders, such as those of a grid.
 flags.DEFINE_multi_string(
@@ -59,7 +71,8 @@ flags.DEFINE_string(
     "input",
     None,
     "Table (.csv, .tsv, .jsonl); without --server also SQuAD .json, a column file (.conll, ...), "
-    "or .txt with a text a line for classes, numbers and tags.",
+    "or .txt with a text a line for classes, numbers and tags. With --candidate_labels and "
+    "--labels a table or .txt.",
 )
 flags.DEFINE_string("output", None, "Table to write: .csv.")
 flags.DEFINE_string("explain", None, "File to write: .jsonl, which words made each prediction.")
@@ -83,7 +96,7 @@ flags.DEFINE_string(
     "hypothesis_template",
     None,
     "With --candidate_labels: the sentence that says of a text that it has a label, which stands "
-    "for its {} (unset: This example is {}.).",
+    "for its {} (unset: This example is {}.); not with --server.",
 )
 flags.DEFINE_multi_string(
     "labels",
@@ -93,12 +106,14 @@ flags.DEFINE_multi_string(
     "of words).",
 )
 flags.DEFINE_float("threshold", 0.5, "With --labels: probability above which a span is an entity.")
-flags.DEFINE_bool("nested", False, "With --labels: an entity may lie inside another.")
+flags.DEFINE_bool(
+    "nested", False, "With --labels: an entity may lie inside another; not with --server."
+)
 flags.DEFINE_bool(
     "multi_label",
     False,
-    "With --candidate_labels: a text may have several of them, or none; with --labels: an entity "
-    "may have several.",
+    "With --candidate_labels: a text may have several of them, or none; with --labels, but not "
+    "with --server: an entity may have several.",
 )
 flags.mark_flags_as_required(["input", "output"])
 
@@ -114,7 +129,7 @@ def main(_: Sequence[str]) -> None:
         raise ValueError("--column is for --server: a run knows its columns")
     if values.server is None and values["timeout"].present:
         raise ValueError("--timeout is for --server: leave it out")
-    for name in ("iterations", "length_candidates"):
+    for name in ("iterations", "length_candidates", "hypothesis_template"):
         if values.server is not None and values[name].present:
             raise ValueError(
                 f"--{name} is in the graph that a server runs: give it to export_saved_model.py"
@@ -128,6 +143,12 @@ def main(_: Sequence[str]) -> None:
         )
     command_line.check_companions("candidate_labels", "hypothesis_template")
     command_line.check_companions("labels", "threshold", "nested")
+    for name in ("nested", "multi_label"):
+        if values.server is not None and values.labels is not None and values[name].value:
+            raise ValueError(
+                f"--{name} is not in the graph that a server runs, whose entities do not overlap "
+                "and have one label each: leave it out, or use --model_dir"
+            )
     for name in ("candidate_labels", "labels"):
         if values[name].value is not None:
             _check_named_labels(values, name)
@@ -170,10 +191,10 @@ def _predict_here(values: flags.FlagValues) -> int:
 
 def _check_named_labels(values: flags.FlagValues, flag: str) -> None:
     other = "labels" if flag == "candidate_labels" else "candidate_labels"
-    for name in ("server", "explain", "iterations", "length_candidates", other):
+    for name in ("explain", "iterations", "length_candidates", other):
         if values[name].present:
             raise ValueError(f"--{name} does not go with --{flag}: leave one of them out")
-    if len(values.model_dir) > 1:
+    if values.server is None and len(values.model_dir) > 1:
         raise ValueError(
             f"--{flag} asks one model, but --model_dir names {len(values.model_dir)}: give one of "
             "them"
@@ -181,11 +202,15 @@ def _check_named_labels(values: flags.FlagValues, flag: str) -> None:
 
 
 def _classify(values: flags.FlagValues) -> int:
+    labels = _separated_all("candidate_labels", values.candidate_labels)
+    if values.server is not None:
+        from keras_bert.tasks.named_labels import CandidateLabels
+
+        return _predict_labels_there(values, CandidateLabels(labels, values.multi_label))
     from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE
     from keras_bert.zero_shot import classify_file
 
     template = values.hypothesis_template
-    labels = _separated_all("candidate_labels", values.candidate_labels)
     return classify_file(
         values.model_dir[0],
         values.input,
@@ -198,13 +223,18 @@ def _classify(values: flags.FlagValues) -> int:
 
 
 def _recognize(values: flags.FlagValues) -> int:
+    labels = _separated_all("labels", values.labels)
+    if values.server is not None:
+        from keras_bert.tasks.named_labels import EntityLabels
+
+        return _predict_labels_there(values, EntityLabels(labels, values.threshold))
     from keras_bert.entity_recognizer import recognize_file
 
     return recognize_file(
         values.model_dir[0],
         values.input,
         values.output,
-        _separated_all("labels", values.labels),
+        labels,
         values.threshold,
         not values.nested,
         values.multi_label,
@@ -228,9 +258,31 @@ def _separated_all(flag: str, given: Sequence[str]) -> list[str]:
 
 
 def _predict_there(values: flags.FlagValues) -> int:
-    from keras_bert.serving.client import connect
     from keras_bert.serving.remote_prediction import predict_remotely
 
+    columns = _columns(values)
+    return predict_remotely(
+        _client(values), values.input, values.output, values.batch_size, columns
+    )
+
+
+def _predict_labels_there(values: flags.FlagValues, named: "NamedLabels") -> int:
+    from keras_bert.serving.remote_prediction import predict_labels_remotely
+
+    columns = _columns(values)
+    return predict_labels_remotely(
+        _client(values), named, values.input, values.output, values.batch_size, columns
+    )
+
+
+def _client(values: flags.FlagValues) -> "Client":
+    from keras_bert.serving.client import connect
+
+    return connect(values.server, values.served_model, timeout=values.timeout)
+
+
+def _columns(values: flags.FlagValues) -> dict[str, str]:
+    """Returns what --column says: the columns by the names of the inputs that they are sent as."""
     columns = {}
     for named in values.column:
         name, equals, column = named.partition("=")
@@ -240,8 +292,7 @@ def _predict_there(values: flags.FlagValues) -> int:
                 "as in --column=text=body"
             )
         columns[name] = column
-    client = connect(values.server, values.served_model, timeout=values.timeout)
-    return predict_remotely(client, values.input, values.output, values.batch_size, columns)
+    return columns
 
 
 if __name__ == "__main__":

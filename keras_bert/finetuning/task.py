@@ -112,8 +112,7 @@ class PredictionInput(NamedTuple):
     @classmethod
     def of_table(cls, examples: Any, table: Table) -> Self:
         """Returns examples that are the rows of a table."""
-        rows = [[row.values.get(name, "") for name in table.columns] for row in table.rows]
-        return cls(examples, (list(table.columns), rows))
+        return cls(examples, (list(table.columns), [*map(table.fields, table.rows)]))
 
 
 PredictionReader = Callable[[Path, TaskDescription], PredictionInput]

@@ -44,6 +44,10 @@ class Table(NamedTuple):
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
 
+    def fields(self, row: Row) -> list[str]:
+        """Returns the values of one of the rows in the order of the columns, missing ones empty."""
+        return [row.values.get(name, "") for name in self.columns]
+
     def column(self, name: str, remedy: str) -> list[str]:
         """Returns the values of a column.
 

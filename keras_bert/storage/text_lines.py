@@ -4,7 +4,7 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +292,21 @@ def lines_table(path: str | os.PathLike, column: str) -> Table:
     if not rows:
         raise ValueError(f"{path} has no lines: give a file with a text a line")
     return Table(Path(path), (column,), tuple(rows))
+
+
+def texts_table(path: Path, column: str, read: Callable[[Path], Table] = read_table) -> Table:
+    """Reads a table, or the lines of a `.txt` as one of a single column.
+
+    Args:
+        path: the file.
+        column: the name of that column.
+        read: opens what is no `.txt`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: see `lines_table` and `read_table`.
+    """
+    return lines_table(path, column) if Path(path).suffix == ".txt" else read(path)
 
 
 def is_table(path: str | os.PathLike) -> bool:

@@ -114,6 +114,10 @@ NOT_RUN = {
     "python tools/export_saved_model.py --head=encoder --export_dir=served/minilm": (
         "downloads; test_sentence_encoder_oracle.py serves the same model"
     ),
+    "python tools/predict.py --server=localhost:8501 --served_model=mnli": "test_zero_shot.py does",
+    "python tools/predict.py --server=localhost:8501 --served_model=entities": (
+        "test_entity_exports.py asks a server"
+    ),
     "python tools/export_saved_model.py --format=onnx": "needs tf2onnx: test_small_models.py",
 }
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.

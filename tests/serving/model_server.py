@@ -37,6 +37,16 @@ class Refusal(Exception):
         self.code = code
 
 
+class MissingSignature(Refusal):
+    """A signature that the model does not have, in gRPC's words; REST has others."""
+
+    def __init__(self, signature: str):
+        super().__init__("FAILED_PRECONDITION", f'Serving signature key "{signature}" not found.')
+        self.over_rest = Refusal(
+            "INVALID_ARGUMENT", f'Serving signature name: "{signature}" not found in signature def'
+        )
+
+
 class Model(NamedTuple):
     """A signature of one version.
 
@@ -89,7 +99,10 @@ def _predictions(find: Find, path: str, body: bytes) -> list[Any]:
     request = json.loads(body)
     version = asked[2] and int(asked[2])
     name = urllib.parse.unquote(asked[1])
-    model = find(name, version, request.get("signature_name", "serving_default"))
+    try:
+        model = find(name, version, request.get("signature_name", "serving_default"))
+    except MissingSignature as missing:
+        raise missing.over_rest from None
     rows = request["instances"]
     names = sorted(rows[0]) if rows else []
     # A name that the model does not know gets a sentence from the model itself.
@@ -173,7 +186,7 @@ def saved_models(base_paths: Mapping[str, str]) -> Find:
             which = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise Refusal("NOT_FOUND", f"Servable not found for request: {which}")
         if signature not in loaded[asked].signatures:
-            raise Refusal("INVALID_ARGUMENT", f'Serving signature key "{signature}" not found.')
+            raise MissingSignature(signature)
         serve = loaded[asked].signatures[signature]
         dtypes = {name: s.dtype for name, s in serve.structured_input_signature[1].items()}
 

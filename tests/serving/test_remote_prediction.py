@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from keras_bert.serving.client import RestClient
-from keras_bert.serving.remote_prediction import predict_remotely
+from keras_bert.serving.remote_prediction import predict_labels_remotely, predict_remotely
+from keras_bert.tasks.named_labels import CandidateLabels, EntityLabels
 from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
 from tests.markers import some_long
@@ -177,6 +178,49 @@ class OneAnswer:
         return {
             name: [value] * len(next(iter(inputs.values()))) for name, value in self.answer.items()
         }
+
+
+def test_labels_are_asked_of_every_text_and_answered_by_hand(tmp_path):
+    (tmp_path / "in.txt").write_text("Ada was here\n\n")
+    files = (tmp_path / "in.txt", tmp_path / "out.csv")
+    scores = {"scores": [0.5, 0.5, 0.0], "multi_label_scores": [0.5, 0.75, 1 / 3]}
+    client = OneAnswer(label="a", **scores)
+    asked = {"text": ["Ada was here", ""], "labels": [["a", "b", "c"]] * 2}
+    for multi_label, expected in (
+        (False, "predicted_label,score_a,score_b,score_c\n{},a,0.5,0.5,0"),  # the first of equals
+        (True, "predicted_labels,score_a,score_b,score_c\n{},b,0.5,0.75,0.333333"),
+    ):
+        named = CandidateLabels(["a", "b", "c"], multi_label)
+        assert predict_labels_remotely(client, named, *files, 8) == 2
+        header, row = expected.split("\n")
+        rows = [row.format(text) for text in asked["text"]]
+        assert files[1].read_text().splitlines() == [f"text,{header}", *rows]
+        assert client.asked.pop() == asked
+    found = {"entities": ["Ada", "x", ""], "labels": ["b", "a", ""], "scores": [0.75, 1 / 3, 0.0]}
+    client = OneAnswer(starts=[0, 4, -1], ends=[3, 5, -1], **found)
+    assert predict_labels_remotely(client, EntityLabels(["a", "b"], 0), *files, 1) == 2
+    assert files[1].read_text().splitlines() == [
+        "text,entity,predicted_label,start,end,score",
+        "Ada was here,Ada,b,0,3,0.75",
+        "Ada was here,x,a,4,5,0.333333",
+        ",Ada,b,0,3,0.75",
+        ",x,a,4,5,0.333333",
+    ]
+    # A float, which gRPC sends as such.
+    assert repr(client.asked[1]) == repr({"text": [""], "labels": [["a", "b"]], "threshold": [0.0]})
+
+
+def test_scores_that_are_no_numbers_are_refused(tmp_path):
+    (tmp_path / "in.txt").write_text("the film\n")
+    nan, names = float("nan"), ("entities", "labels", "starts", "ends")
+    for named, answer in (
+        (CandidateLabels(["a", "b"]), {"scores": [nan, nan], "multi_label_scores": [0.0, 0.0]}),
+        (EntityLabels(["a"]), {**dict.fromkeys(names, ["a"]), "scores": [nan]}),
+    ):
+        with pytest.raises(ValueError, match="the served model answers nan, which is no number"):
+            files = (tmp_path / "in.txt", tmp_path / "out.csv")
+            predict_labels_remotely(OneAnswer(**answer), named, *files, 8)
+    assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,11 @@ from keras_bert import (
     connect,
     export_saved_model,
 )
+from keras_bert.serving.client import ServerError
 from keras_bert.serving.graph_operations import graph_operations
+from keras_bert.serving.remote_prediction import predict_labels_remotely
 from keras_bert.serving.served_folder import open_ensemble, open_signatures
+from keras_bert.tasks.named_labels import CandidateLabels, EntityLabels
 from keras_bert.zero_shot import classify_file
 from tests import command_process
 from tests.serving import model_server
@@ -34,6 +37,7 @@ TWO = ("entailment", "not_entailment")
 TEXTS = ["", "the film", "the film d's " * 9, *random_texts(4, seed=6, longest=9)[1:]]
 LABELS = ["a film", "sport, x", "z"]
 TEMPLATE = "d: {}!"
+SERVER = ("--server=127.0.0.1:1", "--served_model=nli")
 
 
 @pytest.fixture(scope="module")
@@ -268,20 +272,22 @@ def test_each_text_has_labels_of_its_own(served, classifier):
     assert answer["label"][2] == b""
 
 
-def test_a_client_asks_for_it_by_its_name(served, classifier):
-    def find(model, version, signature):
-        assert (model, signature) == ("nli", "serve_zero_shot")
-        dtypes = dict.fromkeys(("text", "labels"), object)
-        return model_server.Model(lambda given: ask(served, **given), dtypes)
-
+@pytest.fixture(scope="module")
+def address(export):
+    """host:port of a server of all signatures, of the model "nli"."""
+    find = model_server.saved_models({"nli": export.parent})
     with model_server.rest_server(find) as port:
-        client = connect(f"127.0.0.1:{port}", "nli")
-        rows = {"text": TEXTS[1:3], "labels": [["z", "a film"], ["a film", "z"]]}
-        answer = client.predict(rows, signature="serve_zero_shot")
-        with pytest.raises(ValueError, match="labels, value 1 .* fill shorter rows up"):
-            client.predict({"text": ["a", "b"], "labels": [["c", "d"], ["c"]]}, "serve_zero_shot")
-        with pytest.raises(ValueError, match="labels, value 0 .* is 3: give strings"):
-            client.predict({"text": ["a"], "labels": [3]}, "serve_zero_shot")
+        yield f"127.0.0.1:{port}"
+
+
+def test_a_client_asks_for_it_by_its_name(address, classifier):
+    client = connect(address, "nli")
+    rows = {"text": TEXTS[1:3], "labels": [["z", "a film"], ["a film", "z"]]}
+    answer = client.predict(rows, signature="serve_zero_shot")
+    with pytest.raises(ValueError, match="labels, value 1 .* fill shorter rows up"):
+        client.predict({"text": ["a", "b"], "labels": [["c", "d"], ["c"]]}, "serve_zero_shot")
+    with pytest.raises(ValueError, match="labels, value 0 .* is 3: give strings"):
+        client.predict({"text": ["a"], "labels": [3]}, "serve_zero_shot")
     first, second = classifier.classify(TEXTS[1:3], ["z", "a film"], TEMPLATE).scores
     np.testing.assert_allclose(answer["scores"], [first, second[::-1]], **REORDERED)
     assert answer["label"] == [["z", "a film"][first.argmax()], ["z", "a film"][second.argmax()]]
@@ -326,11 +332,29 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def test_a_file_gets_the_columns_of_a_classifier(folder, classifier, tmp_path):
+def check_server(address, multi_label, path, live, columns=None):
+    """A server writes the file that was written of the folder."""
+    named, there = CandidateLabels(LABELS, multi_label), live.with_name("there.csv")
+    client = connect(address, "nli")
+    assert predict_labels_remotely(client, named, path, there, 3, columns) == len(TEXTS)
+    renamed = {column: name for name, column in (columns or {}).items()}
+    for ours, theirs in zip(read(there), read(live), strict=True):
+        assert [renamed.get(name, name) for name in ours] == [*theirs]
+        for (name, value), expected in zip(ours.items(), theirs.values(), strict=True):
+            if name.startswith("score_"):  # six digits
+                np.testing.assert_allclose(float(value), float(expected), **REORDERED)
+            else:
+                assert value == expected
+
+
+def test_a_file_gets_the_columns_of_a_classifier(folder, classifier, address, tmp_path):
     table = tmp_path / "new.tsv"
     table.write_text("id\ttext\n" + "".join(f"{i}\t{text}\n" for i, text in enumerate(TEXTS)))
     assert classify_file(folder, table, tmp_path / "one.csv", LABELS, TEMPLATE) == len(TEXTS)
     rows = read(tmp_path / "one.csv")
+    check_server(address, False, table, tmp_path / "one.csv")
+    table.write_text(table.read_text().replace("text", "body", 1))
+    check_server(address, False, table, tmp_path / "one.csv", {"text": "body"})
     names = [f"score_{label}" for label in LABELS]
     assert [*rows[0]] == ["id", "text", "predicted_label", *names]
     found = classifier.classify(TEXTS, LABELS, TEMPLATE)
@@ -341,19 +365,42 @@ def test_a_file_gets_the_columns_of_a_classifier(folder, classifier, tmp_path):
     lines.write_text("".join(f"{text}\n" for text in TEXTS))
     classify_file(folder, lines, tmp_path / "all.csv", LABELS, TEMPLATE, multi_label=True)
     rows = read(tmp_path / "all.csv")
+    check_server(address, True, lines, tmp_path / "all.csv")
     likely = classifier.classify(TEXTS, LABELS, TEMPLATE, multi_label=True).likely_labels()
     assert [row["predicted_labels"] for row in rows] == ["|".join(labels) for labels in likely]
     assert [*rows[0]] == ["text", "predicted_labels", *names]
 
 
-def test_files_are_refused_before_a_model_is_opened(tmp_path):
+def test_a_server_that_cannot_tell_is_refused_in_one_sentence(address, tmp_path):
+    (tmp_path / "new.txt").write_text("the film\nab\n")
+    files = (tmp_path / "new.txt", tmp_path / "out.csv")
+    for named, model, sentence in (
+        # Another kind of model.
+        (EntityLabels(["a"]), "nli", '"serve_threshold" not found in signature def: labels of ent'),
+        (CandidateLabels(["a", "b"]), "no", r"Servable not found for request: Latest\(no\)$"),
+        (CandidateLabels([*"abcde"]), "nli", "an example has more than 4 labels: send fewer of"),
+        (CandidateLabels(["a", "x" * 50]), "nli", "the hypothesis of a label leaves no room for"),
+    ):
+        with pytest.raises(ServerError, match=sentence):
+            predict_labels_remotely(connect(address, model), named, *files, 8)
+    named = CandidateLabels(["a", "b"])
+    with pytest.raises(ValueError, match="no column is sent as 'labels' where labels are named"):
+        predict_labels_remotely(connect(address, "nli"), named, *files, 8, {"labels": "text"})
+    with pytest.raises(ValueError, match="no column 'body' among 'text': name one that is there"):
+        predict_labels_remotely(connect(address, "nli"), named, *files, 8, {"text": "body"})
+    assert [path.name for path in tmp_path.iterdir()] == ["new.txt"]
+
+
+def test_files_are_refused_before_a_model_is_opened_or_a_server_asked(tmp_path):
     table = tmp_path / "new.csv"
     table.write_text("text,score_a\nthe film,1\n")
 
     def refused(sentence, labels, multi_label=False, input_path=table, output="out.csv"):
+        files = (input_path, tmp_path / output)
         with pytest.raises(ValueError, match=sentence):
-            arguments = ("no model", input_path, tmp_path / output, labels, "{}", multi_label)
-            classify_file(*arguments)
+            classify_file("no model", *files, labels, "{}", multi_label)
+        with pytest.raises(ValueError, match=sentence):
+            predict_labels_remotely(None, CandidateLabels(labels, multi_label), *files, 8)
 
     refused("has a column 'score_a', which the predictions add: rename it", ["a", "b"])
     refused("'a' is the only label, which every text would get: give more", ["a"])
@@ -362,6 +409,9 @@ def test_files_are_refused_before_a_model_is_opened(tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("body\nthe film\n")
     refused("no column 'text' among 'body': rename", ["a", "b"], input_path=other)
+    refused("output is .*, the same file as .*new.csv: choose", ["a", "b"], output="new.csv")
+    (tmp_path / "new.json").write_text("[]")
+    refused("new.json is not one of .csv", ["a", "b"], input_path=tmp_path / "new.json")
 
 
 def predict(folder, *arguments):
@@ -369,7 +419,7 @@ def predict(folder, *arguments):
 
 
 @pytest.mark.slow
-def test_the_command(folder, classifier, tmp_path):
+def test_the_command(folder, classifier, address, tmp_path):
     (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text in TEXTS))
     files = (f"--model_dir={folder}", "--input=new.txt", "--output=out.csv")
     labels = ('--candidate_labels=a film, "sport, x"', "--candidate_labels=z")
@@ -381,6 +431,13 @@ def test_the_command(folder, classifier, tmp_path):
         "|".join(labels) for labels in found.likely_labels()
     ]
     assert [*rows[0]][2:] == [f"score_{label}" for label in LABELS]
+    # The same of a server.
+    there = (f"--server={address}", "--served_model=nli", "--input=new.txt", "--output=there.csv")
+    done = predict(tmp_path, *there, *labels, "--multi_label")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout == f"{len(TEXTS)} predictions: there.csv\n"
+    for ours, theirs in zip(read(tmp_path / "there.csv"), rows, strict=True):
+        assert [*ours] == [*theirs] and ours["predicted_labels"] == theirs["predicted_labels"]
 
 
 @pytest.mark.slow
@@ -397,10 +454,22 @@ def test_the_command(folder, classifier, tmp_path):
         (["--candidate_labels=a,b", "--model_dir=other"], "but --model_dir names 2: give one of"),
         (['--candidate_labels=a,"b'], "separate labels by commas, with double quotes around a"),
         (["--candidate_labels=a,,b"], "label 1 (counted from 0) is blank: name it, or leave"),
+        (
+            [*SERVER, "--candidate_labels=a,b", "--hypothesis_template={}"],
+            "--hypothesis_template is",
+        ),
+        (
+            [*SERVER, "--labels=a", "--nested"],
+            "--nested is not in the graph that a server runs, who",
+        ),
+        ([*SERVER, "--labels=a", "--multi_label"], "--multi_label is not in the graph that a serv"),
+        ([*SERVER, "--labels="], "there are no labels"),
+        ([*SERVER, "--candidate_labels=a,b"], "http://127.0.0.1:1 does not answer ("),
     ],
 )
 def test_the_command_refuses_in_one_sentence(arguments, sentence, tmp_path):
     (tmp_path / "new.txt").write_text("the film\n")
-    files = ("--model_dir=none", "--input=new.txt", "--output=out.csv")
-    done = predict(tmp_path, *files, *arguments)
+    files = ("--input=new.txt", "--output=out.csv")
+    model = () if arguments[0] in SERVER else ("--model_dir=none",)
+    done = predict(tmp_path, *model, *files, *arguments)
     assert done.returncode == 1 and sentence in done.stderr

@@ -9,6 +9,8 @@ from keras_bert.storage.tables import number_text
 PREDICTED_LABEL = "predicted_label"
 PREDICTED_LABELS = "predicted_labels"
 PREDICTED_VALUE = "predicted_value"
+# Labels of one text, in one field.
+LABEL_SEPARATOR = "|"
 
 
 def label_columns(labels: Sequence[str], several: bool) -> list[str]:
@@ -25,6 +27,39 @@ def label_columns(labels: Sequence[str], several: bool) -> list[str]:
 def label_row(label: str, scores: Iterable[float]) -> list[str]:
     """Returns the fields of `label_columns`: the label or labels, and all probabilities."""
     return [label, *map(number_text, scores)]
+
+
+def scored_row(labels: Sequence[str], scores: Sequence[float], several: bool) -> list[str]:
+    """Returns the fields of `label_columns` of probabilities alone.
+
+    Args:
+        labels: C names.
+        scores: C probabilities, finite; a list or an array.
+        several: False: the text has the label with the highest score, the first of equal ones.
+            True: it has those above one half.
+    """
+    if several:
+        likely = (label for label, score in zip(labels, scores, strict=True) if score > 0.5)
+        return label_row(LABEL_SEPARATOR.join(likely), scores)
+    return label_row(labels[max(range(len(scores)), key=scores.__getitem__)], scores)
+
+
+def check_separable(labels: Iterable[str], place: str) -> None:
+    """Refuses names that could not be told apart where several labels stand in one field.
+
+    Args:
+        labels: the names.
+        place: where they stand, with a verb; begins the error's sentence.
+
+    Raises:
+        ValueError: a name holds the separator.
+    """
+    for label in labels:
+        if LABEL_SEPARATOR in label:
+            raise ValueError(
+                f"{place} the label {label!r}, but {LABEL_SEPARATOR!r} separates the labels of a "
+                "text: give it another name"
+            )
 
 
 def served(answer: Mapping[str, Any]) -> tuple[list[str], list[list[str]]] | None:

@@ -23,14 +23,9 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
-from keras_bert.storage.text_lines import check_parts, lines_table
-from keras_bert.tasks.classification.head import (
-    LABEL_SEPARATOR,
-    LabeledTexts,
-    LabelType,
-    TextHead,
-    check_separable,
-)
+from keras_bert.storage.text_lines import check_parts, texts_table
+from keras_bert.tasks.classification.answer_table import LABEL_SEPARATOR, check_separable
+from keras_bert.tasks.classification.head import LabeledTexts, LabelType, TextHead
 from keras_bert.tasks.classification.tfds_texts import read_tfds_texts
 from keras_bert.tasks.splits import find_splits
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
@@ -252,32 +247,11 @@ def read_texts_to_predict(
         FileNotFoundError: there is no such file.
         ValueError: it lacks a column.
     """
+    columns = description.text_columns
+    is_single = len(columns) == 1
+    table = texts_table(path, next(iter(columns.values())), read) if is_single else read(path)
     remedy = "the model was trained on a column of this name; rename yours"
-    return read_unlabeled_texts(path, description.text_columns, remedy, read)
-
-
-def read_unlabeled_texts(
-    path: Path,
-    text_columns: Mapping[str, str],
-    remedy: str,
-    read: Callable[[Path], Table] = read_table,
-) -> PredictionInput:
-    """Reads the texts of a table, or of a `.txt` with a text a line where there is one column.
-
-    Args:
-        path: the file.
-        text_columns: see `read_texts`.
-        remedy: see `read_texts`.
-        read: opens the table.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it lacks a column.
-    """
-    names = list(text_columns.values())
-    is_lines = len(names) == 1 and Path(path).suffix == ".txt"
-    table = lines_table(path, names[0]) if is_lines else read(path)
-    texts = LabeledTexts(*read_texts(table, text_columns, remedy))
+    texts = LabeledTexts(*read_texts(table, columns, remedy))
     return PredictionInput.of_table(texts, table)
 
 

@@ -1,7 +1,7 @@
 """One answer for a text or a pair of texts: a class, several classes at once, or a number."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 import keras
@@ -20,7 +20,12 @@ from keras_bert.progress import Progress
 from keras_bert.signatures.text_windows import TextWindows
 from keras_bert.storage.tables import number_text
 from keras_bert.storage.text_lines import check_strings
-from keras_bert.tasks.classification.answer_table import PREDICTED_VALUE, label_columns, label_row
+from keras_bert.tasks.classification.answer_table import (
+    PREDICTED_VALUE,
+    check_separable,
+    label_columns,
+    scored_row,
+)
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR, BertPreprocessor
 from keras_bert.training.losses import SmoothedCrossentropy
@@ -45,8 +50,6 @@ _TEXTS_PER_CALL = 512
 _CONSTANT_FRACTION = 1e-3
 # Where a pair stands in place of a text.
 _OF_PAIRS = "; the second texts of pairs go in text_pairs"
-# Labels of one text, in one field.
-LABEL_SEPARATOR = "|"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -366,12 +369,7 @@ class TextHead(FinetuningHead):
         """Returns one row."""
         if self.label_type == "regression":
             return [[number_text(prediction)]]
-        if self.label_type == "class":
-            label = self.labels[prediction.argmax()]
-        else:
-            scored = zip(self.labels, prediction, strict=True)
-            label = LABEL_SEPARATOR.join(label for label, score in scored if score > 0.5)
-        return [label_row(label, prediction)]
+        return [scored_row(self.labels, prediction, self.label_type == "multi_label")]
 
     def example_table(self, examples: LabeledTexts) -> tuple[list[str], list[list[str]]]:
         """Returns the texts."""
@@ -380,24 +378,6 @@ class TextHead(FinetuningHead):
     def default_columns(self, examples: LabeledTexts) -> dict[str, str]:
         """Returns columns named as the texts are."""
         return {name: name for name in _text_names(examples)}
-
-
-def check_separable(labels: Iterable[str], place: str) -> None:
-    """Refuses names that could not be told apart where several labels stand in one field.
-
-    Args:
-        labels: the names.
-        place: where they stand, with a verb; begins the error's sentence.
-
-    Raises:
-        ValueError: a name holds the separator.
-    """
-    for label in labels:
-        if LABEL_SEPARATOR in label:
-            raise ValueError(
-                f"{place} the label {label!r}, but {LABEL_SEPARATOR!r} separates the labels of a "
-                "text: give it another name"
-            )
 
 
 def _fit_int32(values: np.ndarray) -> bool:

@@ -17,17 +17,17 @@ from keras_bert.signatures.base import SignatureFamily, Tensors, string_vector, 
 from keras_bert.signatures.code_points import valid_text
 from keras_bert.signatures.hypotheses import DEFAULT_TEMPLATE, around_label
 from keras_bert.signatures.options import ExportOptions
+from keras_bert.tasks.classification.answer_table import LABEL_SEPARATOR
 from keras_bert.tasks.classification.entailment import (
     INFERENCE_MODEL,
     inference_labels,
     label_scores,
 )
-from keras_bert.tasks.classification.head import LABEL_SEPARATOR, TextHead
+from keras_bert.tasks.classification.head import TextHead
+from keras_bert.tasks.named_labels import LABELS, SERVE_ZERO_SHOT
 from keras_bert.text.packing import join_pieces, pad_rows, truncate_first
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
 
-SERVE_ZERO_SHOT = "serve_zero_shot"
-LABELS = "labels"
 _ZERO_SHOT_OPTIONS = ("hypothesis_template", "max_labels")
 
 

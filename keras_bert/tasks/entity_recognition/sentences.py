@@ -5,9 +5,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keras_bert.storage.text_lines import check_distinct_labels, check_parts, check_string
-
-# What errors say labels are for.
-LABELS_PURPOSE = "to look for"
+from keras_bert.tasks.named_labels import TO_LOOK_FOR
 
 
 class EntitySpan(NamedTuple):
@@ -62,7 +60,7 @@ class EntitySentence:
         words = check_parts(self.words, "words", "word")
         if not words:
             raise ValueError("the sentence has no words: give at least one, or leave it out")
-        labels = None if self.labels is None else check_distinct_labels(self.labels, LABELS_PURPOSE)
+        labels = None if self.labels is None else check_distinct_labels(self.labels, TO_LOOK_FOR)
         entities = None
         if self.entities is not None:
             entities = tuple(_checked_span(entity, len(words)) for entity in self.entities)

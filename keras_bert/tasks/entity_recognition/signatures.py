@@ -39,10 +39,9 @@ from keras_bert.tasks.entity_recognition.spans import (
     selected,
 )
 from keras_bert.tasks.entity_recognition.words import SplitWords, split_words
+from keras_bert.tasks.named_labels import LABELS, SERVE_THRESHOLD, THRESHOLD
 from keras_bert.text.preprocessor import TEXT
 
-LABELS, THRESHOLD = "labels", "threshold"
-SERVE_THRESHOLD = "serve_threshold"
 # Windows whose spans are scored at a time: each has K vectors of 4 H numbers for a word.
 _WINDOWS_AT_A_TIME = 8
 
