@@ -4,7 +4,7 @@ gradients of each replica's part of the loss
   -> summed over replicas          the gradient of the global batch, equal everywhere
   -> norm of all of it             one scalar; finite or not
   -> times the clipping factor     0 where the step is skipped
-  -> step_numbers                  rate and decays, once for all variables of a kind
+  -> shared_numbers                rate and decays, once for all variables of a kind
   -> update_step, a variable at a time
 """
 
@@ -32,10 +32,10 @@ _NOT_TAKEN = {
 
 
 class BaseOptimizer(keras.optimizers.Optimizer):
-    """Two moments and decoupled weight decay; a subclass adds `step_numbers` and `update_step`.
+    """Two moments and decoupled weight decay; a subclass adds `shared_numbers` and `update_step`.
 
-    `step_numbers(rate, finite)` returns a named tuple of what all variables of a learning rate and
-    a number format share, scalars [] in the format of `rate`; `update_step(gradient, variable,
+    `shared_numbers(rate, finite)` returns a named tuple of what all variables of a learning rate
+    and a number format share, scalars [] in the format of `rate`; `update_step(gradient, variable,
     numbers)` updates one variable. Where `finite` is false, the gradient and the rate are 0 and
     nothing may change.
 
@@ -180,7 +180,8 @@ class BaseOptimizer(keras.optimizers.Optimizer):
         # No step with the rate 0, in the form of a step.
         rate = tf.where(finite, tf.cast(learning_rate, tf.float32), 0.0)
         numbers = [
-            self.step_numbers(tf.cast(rate, dtype) * scale, finite) for dtype, scale in self._kinds
+            self.shared_numbers(tf.cast(rate, dtype) * scale, finite)
+            for dtype, scale in self._kinds
         ]
         # As Keras does: in a merge call under strategies that need one, else in each replica.
         tf.__internal__.distribute.interim.maybe_merge_call(
@@ -206,7 +207,7 @@ class BaseOptimizer(keras.optimizers.Optimizer):
             for beta in (self.beta_1, self.beta_2)
         )
 
-    def steps(self, dtype: Any) -> tf.Tensor:
+    def step_count(self, dtype: Any) -> tf.Tensor:
         """Returns the number of this step, [], counted from 1."""
         return tf.cast(tf.convert_to_tensor(self.iterations) + 1, dtype)
 

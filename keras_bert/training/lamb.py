@@ -15,7 +15,7 @@ _FUSED = {"query_key_value": 3, "query_key": 2}
 _OUTPUT = "output/kernel"
 
 
-class _StepNumbers(NamedTuple):
+class _SharedNumbers(NamedTuple):
     rate: tf.Tensor
     beta_1: tf.Tensor
     beta_2: tf.Tensor
@@ -71,13 +71,13 @@ class Lamb(BaseOptimizer):
             for layer, variable in zip(layers, variables, strict=True)
         ]
 
-    def step_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _StepNumbers:
+    def shared_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _SharedNumbers:
         """Returns what the variables of a learning rate share; see `BaseOptimizer`."""
-        step = self.steps(rate.dtype)
+        step = self.step_count(rate.dtype)
         corrections = (_correction(beta, step) for beta in (self.beta_1, self.beta_2))
-        return _StepNumbers(rate, *self.decays(finite, rate.dtype), *corrections)
+        return _SharedNumbers(rate, *self.decays(finite, rate.dtype), *corrections)
 
-    def update_step(self, gradient: Any, variable: Any, numbers: _StepNumbers) -> None:
+    def update_step(self, gradient: Any, variable: Any, numbers: _SharedNumbers) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
         gradient = tf.cast(gradient, variable.dtype)

@@ -12,7 +12,7 @@ from keras_bert.training.lamb import Lamb
 from keras_bert.training.schedules import create_schedule
 
 
-class _StepNumbers(NamedTuple):
+class _SharedNumbers(NamedTuple):
     kept: tf.Tensor  # what decay leaves of a weight
     of_kernel: dict[str, tf.Tensor]  # arguments of ResourceApplyAdam
 
@@ -51,12 +51,12 @@ class BertAdamW(BaseOptimizer):
         super().__init__(learning_rate, name=name, **kwargs)
         self.bias_correction = bias_correction
 
-    def step_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _StepNumbers:
+    def shared_numbers(self, rate: tf.Tensor, finite: tf.Tensor) -> _SharedNumbers:
         """Returns what the variables of a learning rate share; see `BaseOptimizer`."""
         beta_1, beta_2 = self.decays(finite, rate.dtype)
         power_1 = power_2 = tf.zeros((), rate.dtype)  # []
         if self.bias_correction:
-            step = self.steps(rate.dtype)
+            step = self.step_count(rate.dtype)
             power_1 = tf.cast(self.beta_1, rate.dtype) ** step
             power_2 = tf.cast(self.beta_2, rate.dtype) ** step
         # The kernel's formula is
@@ -73,9 +73,9 @@ class BertAdamW(BaseOptimizer):
             "beta2": beta_2,
             "epsilon": self.epsilon * scale_2 * tf.sqrt(1.0 - power_2),
         }
-        return _StepNumbers(1.0 - rate * self.weight_decay_rate, of_kernel)
+        return _SharedNumbers(1.0 - rate * self.weight_decay_rate, of_kernel)
 
-    def update_step(self, gradient: Any, variable: Any, numbers: _StepNumbers) -> None:
+    def update_step(self, gradient: Any, variable: Any, numbers: _SharedNumbers) -> None:
         """Updates one variable of one replica in place."""
         index = self._get_variable_index(variable)
         if self._decayed[index] and self.weight_decay_rate:
