@@ -118,6 +118,26 @@ def check_room(path: str | os.PathLike, size: int) -> None:
         os.posix_fallocate(file.fileno(), 0, size)
 
 
+def behind_links(path: str | os.PathLike) -> Path:
+    """Returns what a link leads to, there or not: a rename would take the place of the link.
+
+    Args:
+        path: of a link, or of anything else, which is returned as it is.
+
+    Raises:
+        OSError: it is a link that leads back to itself.
+    """
+    if not os.path.islink(path):
+        return Path(path)
+    target = os.path.realpath(path)
+    if os.path.islink(target):  # only a circle of links ends at one
+        raise OSError(
+            f"{os.fspath(path)} cannot be written: it is a link that leads back to itself: "
+            "choose another place"
+        )
+    return Path(target)
+
+
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path beside `path` and renames it over `path` on success.
@@ -125,14 +145,15 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
     When the body raises, the temporary file is removed and what was at `path` stays as it was.
 
     Args:
-        path: the file to write; its folder is created when missing.
+        path: the file to write; its folder is created when missing. Of a link it is the file behind
+            it, which may lie on another disk: the link stays one.
 
     Raises:
-        OSError: the disk refused a write; the sentence names `path`.
+        OSError: the disk refused a write; the sentence names `path`, through links.
         ValueError: it is a folder, a pipe or a device, or no path of this machine.
     """
-    path = Path(path)
     check_output(path, name="the output")
+    path = behind_links(path)
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         yield temporary
@@ -172,8 +193,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         ValueError: it is the working directory, one above it, or no path of this machine.
     """
     check_replaceable(path)
-    path = Path(path)
-    path = path.resolve() if path.is_symlink() else path
+    path = behind_links(path)
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()

@@ -1,12 +1,14 @@
 """Files and folders that are written whole or not at all, whatever ends the process or power."""
 
 import errno
+import json
 import os
 
 import pytest
 import tensorflow as tf
 
-from keras_bert.storage.files import atomic_file, atomic_folder
+from keras_bert.storage.files import atomic_file, atomic_folder, write_json
+from keras_bert.storage.growing_csv import growing_csv
 from keras_bert.storage.paths import check_no_file, check_output, find_files
 from keras_bert.training.run_folder import RunFolder, difference
 
@@ -136,6 +138,34 @@ def test_a_link_to_a_folder_stays_one(exists, tmp_path):
         (path / "new").touch()
     assert link.is_symlink()
     assert os.listdir(target.parent) == ["disk"] and os.listdir(target) == ["new"]
+
+
+def test_a_link_to_a_file_stays_one(tmp_path):
+    link, target = tmp_path / "link.json", tmp_path / "disk" / "a.json"
+    target.parent.mkdir()
+    link.symlink_to(target)  # to nothing yet
+    for content in ({"a": 1}, {"a": 2}):
+        write_json(link, content)
+        assert link.is_symlink() and json.loads(target.read_text()) == content
+    with growing_csv(link, 1) as rows:  # answers of a server
+        rows.add(["a"], [["1"]], 1)
+    assert link.is_symlink() and target.read_text() == "a\n1\n"
+    write_json(link, content)
+    with pytest.raises(RuntimeError), atomic_file(link) as path:
+        path.write_text("new")
+        raise RuntimeError
+    assert json.loads(target.read_text()) == {"a": 2}
+    assert os.listdir(target.parent) == ["a.json"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_a_circle_of_links_is_told(atomic, tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="a cannot be written: it is a link that leads back to its"):
+        with atomic(tmp_path / "a"):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("folder", [".", "..", "a/.."])
