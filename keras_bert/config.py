@@ -426,8 +426,9 @@ class BertConfig:
                 a file of ours `model_type` names the class to build.
             dialect: whose file it is; "gelu" means the tanh form in Google's. Files of others may
                 hold many more keys that are known to change nothing.
-            ignore_config_keys: unknown keys to pass over. Keys that are known to change the
-                mathematics are refused all the same.
+            ignore_config_keys: unknown keys to pass over; one string holds them with commas, as
+                the flag does. Keys that are known to change the mathematics are refused all the
+                same.
 
         Raises:
             ValueError: keys are unknown (near valid ones are named) or have refused values.

@@ -24,7 +24,7 @@ class CreationOptions:
 
     Attributes:
         inputs: paths or globs of the corpus, or a single one, see
-            `keras_bert.data.corpus.reading.Corpus`.
+            `keras_bert.data.corpus.reading.Corpus`; a file that is named twice is read once.
         vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or the folder of any
             tokenizer, which may be `hf://org/name`; in a file of another name capital letters
             decide between cased and uncased.
