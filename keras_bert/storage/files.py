@@ -5,10 +5,11 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,32 @@ def write_json(path: str | os.PathLike, content: Any, ensure_ascii: bool = True)
     text = json.dumps(content, indent=2, ensure_ascii=ensure_ascii)
     with atomic_file(path) as temporary:
         temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def null_for_nan(content: Any) -> Any:
+    """Returns measurements for a JSON file: NaN and infinities, which JSON lacks, as None.
+
+    Args:
+        content: numbers, and dictionaries and lists of them.
+    """
+    if isinstance(content, Mapping):
+        return {name: null_for_nan(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [null_for_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def nan_for_null(content: Any) -> Any:
+    """Returns measurements of a JSON file with NaN for each None, see `null_for_nan`.
+
+    Args:
+        content: numbers, and dictionaries and lists of them.
+    """
+    if isinstance(content, dict):
+        return {name: nan_for_null(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [nan_for_null(value) for value in content]
+    return math.nan if content is None else content
 
 
 @contextlib.contextmanager
