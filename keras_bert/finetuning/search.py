@@ -27,7 +27,7 @@ from keras_bert.finetuning.plan import RunPlan
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
-from keras_bert.models.preset import CONFIG_FILE
+from keras_bert.models.preset import CONFIG_FILE, check_opens_as_preset
 from keras_bert.storage.files import null_for_nan, write_json
 from keras_bert.storage.paths import check_folder
 from keras_bert.training.cluster import is_chief
@@ -282,6 +282,7 @@ def search(
         raise ValueError(
             f"{folder} holds a model that no search wrote: choose another --model_dir, or remove it"
         )
+    check_opens_as_preset(folder)
     first = folder / RUNS_FOLDER / Run(points[0], options.seed, None, None).name
     told = dataclasses.replace(options, **points[0])
     plan = RunPlan.checked(task, data, init_from, first, told)
