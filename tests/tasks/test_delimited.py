@@ -199,6 +199,7 @@ def test_folders_without_training_data_are_refused(tmp_path):
         ({"labels": ["a", "b", "a"]}, "at least two different ones"),
         ({"labels": ["a", "b", " a"]}, "at least two different ones"),
         ({"labels": [0, 1]}, r"^label 0 \(counted from 0\) is a int: give strings$"),
+        ({"labels": 5}, "^labels is 5: give a list of labels"),
         ({"labels": "ab"}, "^labels is the string 'ab', which would be read letter by letter"),
         ({"labels": ["a", "b"], "label_type": "regression"}, "a regression has no labels"),
     ],

@@ -15,6 +15,7 @@ from keras_bert.data.corpus.tfds_texts import find_shards
 from keras_bert.progress import Progress
 from keras_bert.storage.data_sets import is_tfds
 from keras_bert.storage.paths import file_identity, find_files
+from keras_bert.storage.text_lines import check_listed
 
 # Files are worked on in groups of at least this much text, which no chunk crosses. Large enough
 # that short files find other documents beside them, small enough for many machines.
@@ -79,6 +80,7 @@ class Corpus:
         check_choice("errors", errors, DecodingErrors)
         if isinstance(inputs, str | os.PathLike):  # its letters would be paths
             inputs = (inputs,)
+        check_listed(inputs, "inputs", "paths or globs")
         # In the order of the inputs, each once.
         found: dict[str, Source] = {}
         for given in [os.fspath(path) for path in inputs] or [None]:
