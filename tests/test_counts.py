@@ -115,6 +115,9 @@ def test_numbers_of_numpy_are_kept_in_the_files_of_a_run():
         assert json.loads(json.dumps(task.head.settings()))["doc_stride"] == 8
     task = create_task("gliner", max_types=np.int64(8), focal_gamma=np.float32(0.5))
     assert json.loads(json.dumps(task.head.settings()))["focal_gamma"] == 0.5
+    for given in (np.array([8, 4]), [np.int64(8), 4]):
+        task = create_task("retrieval", matryoshka_dims=given)
+        assert json.loads(json.dumps(task.head.settings()))["matryoshka_dims"] == [8, 4]
 
 
 @pytest.mark.parametrize("config_class", config_classes(BertConfig).values())
