@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, TypeVar
 
 from keras_bert import config_keys
+from keras_bert.counts import plain_number
 
 Dialect = Literal["keras_bert", "google", "hf"]
 
@@ -56,6 +57,8 @@ _ACTIVATIONS_WRITTEN = {
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
     """The numbers that define a BERT encoder (Devlin et al. 2018, arXiv:1810.04805).
+
+    Numbers may be NumPy's; they are kept as Python's.
 
     Attributes:
         vocab_size: entries of the vocabulary, V.
@@ -168,6 +171,8 @@ class BertConfig:
             cls.google_fields = None
 
     def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            object.__setattr__(self, field.name, plain_number(getattr(self, field.name)))
         for name in _POSITIVE_INTEGERS:
             value = getattr(self, name)
             if name == "type_vocab_size" and not self.has_segment_table:
@@ -426,8 +431,9 @@ class BertConfig:
                 a file of ours `model_type` names the class to build.
             dialect: whose file it is; "gelu" means the tanh form in Google's. Files of others may
                 hold many more keys that are known to change nothing.
-            ignore_config_keys: unknown keys to pass over. Keys that are known to change the
-                mathematics are refused all the same.
+            ignore_config_keys: unknown keys to pass over; one string holds them with commas, as
+                the flag does. Keys that are known to change the mathematics are refused all the
+                same.
 
         Raises:
             ValueError: keys are unknown (near valid ones are named) or have refused values.

@@ -8,7 +8,7 @@ is refused too, since nobody here knows what it does.
 
 import difflib
 import reprlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 # What transformers and Google's releases wrote into files from the start; our own files may hold
@@ -167,9 +167,15 @@ def check(
         The keys that were passed over, in the order of the file.
 
     Raises:
-        ValueError: keys change the arithmetic or are unknown; the sentence names all of them.
+        ValueError: keys change the arithmetic or are unknown; the sentence names all of them. Or
+            `ignored` are no names.
     """
-    ignored = ignored.split(",") if isinstance(ignored, str) else ignored
+    if isinstance(ignored, str):
+        ignored = [name.strip() for name in ignored.split(",")]
+    elif not isinstance(ignored, Iterable):
+        raise ValueError(
+            f"ignore_config_keys is {ignored!r}: give a list of names, or leave it out"
+        )
     if fields := sorted(defaults.keys() & set(ignored)):
         raise ValueError(
             f"ignore_config_keys names {', '.join(fields)}, a number of the model: only keys that "

@@ -77,11 +77,21 @@ def take_numbers(options: "DataclassInstance") -> None:
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
         kinds = typing.get_args(types_of[field.name]) or (types_of[field.name],)
-        if hasattr(value, "item") and value.shape == ():  # a number of NumPy
-            object.__setattr__(options, field.name, value.item())
+        plain = plain_number(value)
+        if plain is not value:
+            object.__setattr__(options, field.name, plain)
         elif isinstance(value, str) and str not in kinds and {float, bool} & {*kinds}:
             wanted = "a number" if float in kinds else "True or False"
             raise ValueError(f"{field.name} is the string {value!r}: give {wanted}")
+
+
+def plain_number(value: Any) -> Any:
+    """Returns a number of NumPy as one of Python, of which JSON is made; all else as it is.
+
+    Args:
+        value: what was given.
+    """
+    return value.item() if hasattr(value, "item") and value.shape == () else value
 
 
 def check_switch(name: str, value: Any) -> None:

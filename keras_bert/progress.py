@@ -1,4 +1,8 @@
-"""Progress of long jobs: a bar on a terminal, one plain line every few seconds otherwise."""
+"""Progress of long jobs: a bar on a terminal, one plain line every few seconds otherwise.
+
+A job that ends before its bar or its first line was due shows nothing: in a notebook or a loop of
+its user's, a call for a few texts should be silent.
+"""
 
 import sys
 import time
@@ -7,6 +11,7 @@ from typing import Self
 from tqdm import tqdm
 
 _SECONDS_BETWEEN_LINES = 5.0
+_SECONDS_BEFORE_BAR = 2.0
 _SECONDS_BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} s{postfix}"
 
 
@@ -18,16 +23,26 @@ class Progress:
         unit: name of one unit, such as "step" or "B" (bytes are scaled to kB and MB).
         description: what the job does, in a word or two.
         initial: units that were done before (a resumed job).
+        at_once: whether it is shown from its start on, and its end however short it was: a run of
+            training, or a job that is the whole of a command.
 
     Example:
         with Progress(3, "step", "pretraining") as progress:
             progress.update(1, loss=2.5)
     """
 
-    def __init__(self, total: int | None, unit: str, description: str, initial: int = 0):
+    def __init__(
+        self,
+        total: int | None,
+        unit: str,
+        description: str,
+        initial: int = 0,
+        at_once: bool = False,
+    ):
         self._interactive = sys.stderr.isatty()
         self._description = description
         self._last_line = time.monotonic()
+        self._tells_end = at_once
         self._bar = tqdm(
             total=total,
             initial=initial,
@@ -38,12 +53,14 @@ class Progress:
             dynamic_ncols=True,
             file=sys.stderr if self._interactive else _Nowhere(),
             mininterval=0.2,
+            delay=0.0 if at_once else _SECONDS_BEFORE_BAR,
         )
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *exception: object) -> None:
+        self._tells_end |= kind is not None
         self.close()
 
     def update(self, amount: int = 1, **shown: object) -> None:
@@ -62,13 +79,13 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Ends the display; a job that is not watched on a terminal gets its last line."""
-        if not self._interactive:
+        """Ends the display; off a terminal, a job that was on show has a last line."""
+        if not self._interactive and self._tells_end:
             self._print_line()
         self._bar.close()
 
     def _print_line(self) -> None:
-        self._last_line = time.monotonic()
+        self._last_line, self._tells_end = time.monotonic(), True
         if self._bar.total is None:  # nor is the time left known
             shown = "{n_fmt} {unit} [{elapsed}, {rate_fmt}{postfix}]"
         elif self._bar.unit == "s":  # the time left is on show already, the rate is always 1 s/s

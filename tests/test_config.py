@@ -94,7 +94,12 @@ def test_unknown_keys_of_others_are_named_at_once_and_can_be_ignored(tmp_path, c
     ignored = ["num_hiden_layers", "colour", "shape"]
     assert BertConfig.from_file(path, ignore_config_keys=ignored).num_hidden_layers == 12
     assert "num_hiden_layers, colour, shape" in capsys.readouterr().err
-    assert BertConfig.from_dict(values, "hf", ",".join(ignored)).hidden_size == 24
+    assert BertConfig.from_dict(values, "hf", ", ".join(ignored)).hidden_size == 24
+    # A string is names with commas, not what a name may be a part of.
+    with pytest.raises(ValueError, match="unknown config key 'shape'"):
+        BertConfig.from_dict(values, "hf", ",".join([*ignored[:2], "shapes"]))
+    with pytest.raises(ValueError, match="ignore_config_keys is None: give a list of names"):
+        BertConfig.from_dict(values, "hf", None)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from keras_bert import (
+    BertConfig,
     FinetuningOptions,
     corpus_bleu,
     create_task,
@@ -14,6 +15,7 @@ from keras_bert import (
     rerank,
     self_bleu,
 )
+from keras_bert.config import config_classes
 from keras_bert.data.creation.options import CreationOptions
 from keras_bert.generation.options import MAX_SWEEPS, GenerationOptions
 from keras_bert.models.seq2seq.mask_predict import MaskPredictOptions
@@ -106,6 +108,32 @@ def test_numbers_of_numpy_are_kept_in_the_files_of_a_run():
     assert json.loads(json.dumps(task.head.settings()))["length_penalty"] == 0.5
     task = create_task("retrieval", temperature=np.float32(0.5), teacher_weight=np.float32(1))
     assert json.loads(json.dumps(task.head.settings()))["temperature"] == 0.5
+    for task in (
+        create_task("squad", doc_stride=np.int64(8)),
+        create_task("csv", window_pooling="mean", doc_stride=np.int64(8)),
+    ):
+        assert json.loads(json.dumps(task.head.settings()))["doc_stride"] == 8
+    task = create_task("gliner", max_types=np.int64(8), focal_gamma=np.float32(0.5))
+    assert json.loads(json.dumps(task.head.settings()))["focal_gamma"] == 0.5
+    for given in (np.array([8, 4]), [np.int64(8), 4]):
+        task = create_task("retrieval", matryoshka_dims=given)
+        assert json.loads(json.dumps(task.head.settings()))["matryoshka_dims"] == [8, 4]
+
+
+@pytest.mark.parametrize("config_class", config_classes(BertConfig).values())
+def test_numbers_of_numpy_make_the_same_config(config_class):
+    kinds = {int: np.int64, float: np.float64, bool: np.bool_}
+    plain = dataclasses.asdict(config_class())
+    given = {
+        name: kinds.get(type(value), lambda kept: kept)(value) for name, value in plain.items()
+    }
+    config = config_class(**given)
+    assert json.dumps(dataclasses.asdict(config)) == json.dumps(plain)
+    assert config == config_class() and type(config.hidden_dropout_prob) is float
+    rate = config_class(hidden_dropout_prob=np.float32(0.5)).hidden_dropout_prob
+    assert rate == 0.5 and type(rate) is float
+    with pytest.raises(ValueError, match="hidden_size is True"):
+        config_class(hidden_size=np.True_)
 
 
 def test_whole_numbers_of_numpy_count():

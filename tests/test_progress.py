@@ -64,7 +64,7 @@ def test_a_total_may_be_unknown_and_bytes_are_scaled(clock, capsys):
     with Progress(None, "B", "reading") as job:
         work(job, clock, (10, 5_000_000))
     assert lines(capsys) == ["reading: 5.00M B [00:10, 500kB/s]"] * 2
-    with Progress(4_250_000, "token", "packing") as job:
+    with Progress(4_250_000, "token", "packing", at_once=True) as job:
         work(job, clock, (2, 1_000_000))
     assert lines(capsys) == ["packing: 1.00M/4.25M token [00:02<00:06, 500ktoken/s]"]
 
@@ -73,6 +73,12 @@ def test_a_time_budget_counts_seconds_alone(clock, capsys):
     with Progress(60, "s", "pretraining", initial=15) as job:
         work(job, clock, (30, 30), loss=1.5)
     assert lines(capsys) == ["pretraining: 45/60 s, loss=1.5"] * 2
+
+
+def test_a_job_that_ends_before_its_first_line_is_silent(clock, capsys):
+    with Progress(2, "text", "finding entities") as job:
+        work(job, clock, (2, 1), (2, 1))
+    assert lines(capsys) == []
 
 
 def test_a_job_that_fails_tells_how_far_it_came(clock, capsys):
@@ -91,6 +97,19 @@ def read_all(master):
         while part := file.read(1 << 16):
             found += part
     return found.decode()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "at_once", "shows"), [(1, False, False), (3, False, True), (1, True, True)]
+)
+def test_a_short_job_has_no_bar(seconds, at_once, shows, clock, monkeypatch):
+    master, slave = pty.openpty()
+    termios.tcsetwinsize(slave, (24, 80))
+    with os.fdopen(slave, "w", encoding="utf-8") as terminal:
+        monkeypatch.setattr(sys, "stderr", terminal)
+        with Progress(2, "text", "finding entities", at_once=at_once) as job:
+            work(job, clock, (seconds / 2, 1), (seconds / 2, 1))
+    assert ("finding entities: 100%" in read_all(master)) == shows
 
 
 def test_a_terminal_has_a_bar(clock, monkeypatch):

@@ -21,6 +21,7 @@ finds, also where it is nearer than the answer, and many of them: --relative_mar
 """
 
 import csv
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -133,7 +134,9 @@ def main(_: Sequence[str]) -> None:
         for text, positive, wrong in zip(texts, positives, wrong_of, strict=True)
         if wrong or values.keep_all
     ]
-    scores = _scores(teacher, kept, values.batch_size) if teacher else [[] for _ in kept]
+    scores: list[list[str]] = [[] for _ in kept]
+    if teacher:
+        kept, scores = _scored(teacher, kept, values.batch_size)
     most = max([values.negatives, *map(len, wrong_of)])
     names = [values.positive_column, *(f"{NEGATIVE}{number}" for number in range(most))]
     of_scores = [f"{name}_{SCORE}" for name in names] if teacher else []
@@ -152,14 +155,28 @@ def main(_: Sequence[str]) -> None:
     )
 
 
-def _scores(
+def _scored(
     teacher: "Reranker", rows: Sequence[tuple[str, list[str]]], batch_size: int
-) -> list[list[str]]:
-    """Returns what the teacher says of each text with its answers, right and wrong."""
+) -> tuple[list[tuple[str, list[str]]], list[list[str]]]:
+    """Returns rows and what the teacher says of each text with its answers, right and wrong.
+
+    Answers of which it reads nothing, whose score is -inf, are left out; with a right one its row.
+    """
     queries = [text for text, answers in rows for _ in answers]
     texts = [answer for _, answers in rows for answer in answers]
     scores = iter(teacher.scores(queries, texts, batch_size).tolist())
-    return [[f"{next(scores):.6g}" for _ in answers] for _, answers in rows]
+    kept, kept_scores = [], []
+    for text, answers in rows:
+        scored = [(answer, next(scores)) for answer in answers]
+        if math.isfinite(scored[0][1]):
+            scored = [(answer, score) for answer, score in scored if math.isfinite(score)]
+            kept.append((text, [answer for answer, _ in scored]))
+            kept_scores.append([f"{score:.6g}" for _, score in scored])
+    if not kept:
+        raise ValueError(
+            f"--score_with reads nothing of all {len(rows):,} right answers: give another model"
+        )
+    return kept, kept_scores
 
 
 if __name__ == "__main__":

@@ -426,7 +426,16 @@ def text_settings(folder: Path, task: str) -> tuple[int | None, bool]:
         unknown.append("transformer_task")
     if unknown:
         raise ValueError(f"{file} sets {', '.join(unknown)}, which cannot be reproduced")
-    return row_length(folder), bool(values.get("do_lower_case"))
+    return row_length(folder), lowercases(folder)
+
+
+def lowercases(folder: Path) -> bool:
+    """Returns whether sentence-transformers lower-cases texts before the tokenizer of a folder.
+
+    Args:
+        folder: that of the module with the encoder.
+    """
+    return bool(_transformer_values(folder)[0].get("do_lower_case"))
 
 
 def _transformer_values(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:

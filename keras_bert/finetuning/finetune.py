@@ -87,7 +87,7 @@ def finetune(
         run = trainer.open_run(plan, measure, best_by=next(iter(task.metrics)))
         _announce(plan, data, trainer, run.step)
         try:
-            with Progress(trainer.steps, "step", "fine-tuning", run.step) as progress:
+            with Progress(trainer.steps, "step", "fine-tuning", run.step, at_once=True) as progress:
                 run.train(progress, termination)
             trainer.model.set_weights(run.best_weights)
             with run.evaluation_time(after_training=True):

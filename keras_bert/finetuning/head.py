@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 
 from keras_bert.config import BertConfig
+from keras_bert.counts import plain_number
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.ensemble import mean_logits
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -328,7 +329,7 @@ class FinetuningHead(TrainableHead, EvaluatedHead, AnswerTable):
 
     def settings(self) -> dict[str, Any]:
         """Returns kind and fields for `task.json`, which holds the labels beside them."""
-        fields = dataclasses.asdict(self)
+        fields = {name: plain_number(value) for name, value in dataclasses.asdict(self).items()}
         del fields["labels"]
         return {"kind": self.kind, **fields}
 

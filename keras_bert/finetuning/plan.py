@@ -30,7 +30,12 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.preset import CONFIG_FILE, read_config, weights_digest
+from keras_bert.models.preset import (
+    CONFIG_FILE,
+    check_opens_as_preset,
+    read_config,
+    weights_digest,
+)
 from keras_bert.models.surgery.layer_selection import check_separate_layers, parsed_layers
 from keras_bert.storage.paths import check_folder, check_no_pattern
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -306,6 +311,7 @@ def _run_folder(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
         )
+    check_opens_as_preset(path)
     check_precision(path, settings["options"]["mixed_precision"])
     return RunFolder(
         path,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_bert.config import read_json
-from keras_bert.storage.files import write_json
+from keras_bert.storage.files import nan_for_null, null_for_nan, write_json
 
 METRICS_FILE = "metrics.json"
 
@@ -56,8 +56,9 @@ class FinetuningResult:
         if not path.is_file():
             return None
         content = read_json(path)
-        return cls(**content | {"epochs": tuple(content["epochs"])})
+        metrics, epochs = (nan_for_null(content[name]) for name in ("metrics", "epochs"))
+        return cls(**content | {"metrics": metrics, "epochs": tuple(epochs)})
 
     def save(self, folder: str | os.PathLike) -> None:
-        """Writes `metrics.json`."""
-        write_json(Path(folder) / METRICS_FILE, dataclasses.asdict(self))
+        """Writes `metrics.json`; numbers that are not finite are null there."""
+        write_json(Path(folder) / METRICS_FILE, null_for_nan(dataclasses.asdict(self)))

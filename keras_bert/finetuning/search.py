@@ -27,8 +27,8 @@ from keras_bert.finetuning.plan import RunPlan
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
-from keras_bert.models.preset import CONFIG_FILE
-from keras_bert.storage.files import write_json
+from keras_bert.models.preset import CONFIG_FILE, check_opens_as_preset
+from keras_bert.storage.files import null_for_nan, write_json
 from keras_bert.storage.paths import check_folder
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.run_folder import RUN_FILE
@@ -282,6 +282,7 @@ def search(
         raise ValueError(
             f"{folder} holds a model that no search wrote: choose another --model_dir, or remove it"
         )
+    check_opens_as_preset(folder)
     first = folder / RUNS_FOLDER / Run(points[0], options.seed, None, None).name
     told = dataclasses.replace(options, **points[0])
     plan = RunPlan.checked(task, data, init_from, first, told)
@@ -382,7 +383,7 @@ def _keep(model_dir: Path, task: Task, result: SearchResult) -> None:
         ],
     }
     _remove_best(model_dir)
-    write_json(model_dir / RESULTS_FILE, content)
+    write_json(model_dir / RESULTS_FILE, null_for_nan(content))
     # Last: results.json tells the next search that the folder, even half copied, is its own.
     source = model_dir / RUNS_FOLDER / result.best.name
     shutil.copytree(source, model_dir, dirs_exist_ok=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from keras_bert.counts import needed_count
+from keras_bert.storage.text_lines import check_listed
 
 Words = Sequence[str]
 
@@ -43,7 +44,7 @@ def corpus_bleu(texts: Iterable[Words], references: Iterable[Words], max_order: 
         0.7071
     """
     needed_count("max_order", max_order)
-    texts, references = _lists_of_words(texts), _lists_of_words(references)
+    texts, references = _lists_of_words(texts), _lists_of_words(references, "references")
     if not references:
         raise ValueError("there are no references: give the texts of a corpus")
     best = [_best_counts(references, order) for order in range(1, max_order + 1)]
@@ -93,15 +94,17 @@ def unique_ngram_rate(
     if references is None:
         unique = sum(count for count in counts.values() if count == 1)
     else:
-        corpus = _lists_of_words(references)
+        corpus = _lists_of_words(references, "references")
         seen = {ngram for text in corpus for ngram in _ngrams(text, order)}
         unique = sum(count for ngram, count in counts.items() if ngram not in seen)
     return unique / counts.total()
 
 
-def _lists_of_words(texts: Iterable[Words]) -> list[Words]:
+def _lists_of_words(texts: Iterable[Words], name: str = "texts") -> list[Words]:
+    check_listed(texts, name, "a list with the words of each text")
     found = list(texts)
-    for text in found:
+    for number, text in enumerate(found):
+        check_listed(text, f"{name}, text {number} (counted from 0),", "a list of its words")
         if isinstance(text, str | bytes):
             raise ValueError(
                 f"the text {text!r} is a string, whose letters would be its words: give a list of "

@@ -223,7 +223,9 @@ class TextGenerator:
         ids: list[np.ndarray] = [np.empty(0)] * len(rows)
         energies: list[float] = [0.0] * len(rows)
         rates: list[float | None] = [None] * len(rows)
-        with Progress(len(batches) * self._options.sweeps, "sweep", "sampling") as progress:
+        with Progress(
+            len(batches) * self._options.sweeps, "sweep", "sampling", at_once=True
+        ) as progress:
             for batch in batches:
                 sampled, energy, accepted = self._sample([rows[i] for i in batch], progress)
                 for at, index in enumerate(batch):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from keras_bert.counts import check_number
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_listed, check_strings
 from keras_bert.tasks.fill_mask.scoring import SentenceScorer, TextScore
 
 
@@ -55,7 +55,7 @@ def rerank(
 
     Raises:
         ValueError: a list has another number of scores than candidates, there are more or fewer
-            lists of scores than of candidates, a list is one string, or a number is none.
+            lists of scores than of candidates, a list is one string or none, or a number is none.
 
     Example:
         scorer = SentenceScorer.from_preset("runs/mini/preset")
@@ -64,9 +64,13 @@ def rerank(
     """
     if not math.isfinite(check_number("weight", weight)):
         raise ValueError(f"weight is {weight}: it must be a number")
+    check_listed(lists, "lists", "lists of candidates")
+    several = [*lists]
+    for number, candidates in enumerate(several):
+        check_listed(candidates, f"list {number}", "a list of candidates")
     lists = [
         check_strings(candidates, f"list {number}, candidate")
-        for number, candidates in enumerate(lists)
+        for number, candidates in enumerate(several)
     ]
     if first_scores is None:
         given = [[0.0] * len(candidates) for candidates in lists]

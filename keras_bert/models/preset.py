@@ -184,13 +184,13 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
         tokenizer: the model's tokenizer; its files are written too.
 
     Raises:
-        ValueError: the folder is none of this machine, or one that another library's model is
-            opened from, the tokenizer's vocabulary is not of the config's size, or the model's
-            weights are quantized, which a preset has no place for.
+        ValueError: the folder is none of this machine, or one that another library's model or
+            adapter is opened from, the tokenizer's vocabulary is not of the config's size, or the
+            model's weights are quantized, which a preset has no place for.
     """
     check_local("folder", folder)
     folder = Path(folder)
-    _check_opens_as_preset(folder)
+    check_opens_as_preset(folder)
     modes = {layer.quantization_mode for layer in model._flatten_layers()} - {None}
     if modes:
         raise ValueError(
@@ -227,13 +227,23 @@ def save(model: Any, folder: str | os.PathLike, tokenizer: Any = None) -> None:
     write_json(folder / CONFIG_FILE, content)
 
 
-def _check_opens_as_preset(folder: Path) -> None:
-    """Refuses a folder in which `load` would pass over what is written, and open what was there."""
+def check_opens_as_preset(folder: str | os.PathLike) -> None:
+    """Refuses a folder that `load` would not open as what `save` has written into it.
+
+    Args:
+        folder: where a model is to be written; it may be missing.
+
+    Raises:
+        ValueError: it is one of GLiNER or of sentence-transformers, as which it would be opened
+            with its old weights, or one with an adapter, which is not opened at all.
+    """
     inner = Path(encoder_source(folder))
     if is_gliner_folder(folder):
         what = f"of GLiNER ({GLINER_FILE}), as which it is opened"
-    elif inner != folder:
+    elif inner != Path(folder):
         what = f"of sentence-transformers, whose encoder is opened from {inner}"
+    elif (Path(folder) / _ADAPTER_FILE).is_file():
+        what = f"of an adapter of PEFT ({_ADAPTER_FILE}), as which it is refused"
     else:
         return
     raise ValueError(

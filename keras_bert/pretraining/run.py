@@ -315,8 +315,8 @@ class PretrainingRun:
     def _progress(self) -> Progress:
         if self.options.time_budget:
             total = int(self.options.time_budget)
-            return Progress(total, "s", "pretraining", int(self._seconds))
-        return Progress(self.options.train_steps, "step", "pretraining", self._step)
+            return Progress(total, "s", "pretraining", int(self._seconds), at_once=True)
+        return Progress(self.options.train_steps, "step", "pretraining", self._step, at_once=True)
 
     def _finished(self) -> bool:
         if self.options.time_budget:

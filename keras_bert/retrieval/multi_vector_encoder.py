@@ -121,7 +121,8 @@ class MultiVectorEncoder(Reranker):
     ) -> np.ndarray:
         """Returns how well each text answers the query beside it, float32 [N]; higher is better.
 
-        A text that stands there several times is encoded once, as is a query.
+        A text that stands there several times is encoded once, as is a query. A text of which all
+        pieces are on the folder's skiplist has -inf: `rerank` and indexes leave it out.
 
         Args:
             queries: N queries; one that has several texts is repeated.

@@ -1,6 +1,7 @@
 """What orders anew the texts that a search found: a model that scores pairs of query and text."""
 
 import abc
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -68,7 +69,9 @@ class Reranker(abc.ABC):
             batch_size: pairs of a call of the model.
 
         Returns:
-            The same hits with this model's scores; equal ones stay in the order they had.
+            The same hits with this model's scores; equal ones stay in the order they had. As in a
+            search, texts of which the model reads nothing are left out (those of a ColBERT model
+            all of whose pieces are on its skiplist: their score is -inf).
 
         Raises:
             ValueError: see `scores`; or `top_k` is below 1.
@@ -79,6 +82,7 @@ class Reranker(abc.ABC):
         texts = [hit.text for hits in found for hit in hits]
         scores = iter(self.scores(repeated, texts, batch_size).tolist())
         scored = [[hit._replace(score=next(scores)) for hit in hits] for hits in found]
+        scored = [[hit for hit in hits if hit.score > -math.inf] for hits in scored]
         return [sorted(hits, key=lambda hit: -hit.score)[:top_k] for hits in scored]
 
     @staticmethod

@@ -5,10 +5,11 @@ import errno
 import fcntl
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,26 @@ def check_room(path: str | os.PathLike, size: int) -> None:
         os.posix_fallocate(file.fileno(), 0, size)
 
 
+def behind_links(path: str | os.PathLike) -> Path:
+    """Returns what a link leads to, there or not: a rename would take the place of the link.
+
+    Args:
+        path: of a link, or of anything else, which is returned as it is.
+
+    Raises:
+        OSError: it is a link that leads back to itself.
+    """
+    if not os.path.islink(path):
+        return Path(path)
+    target = os.path.realpath(path)
+    if os.path.islink(target):  # only a circle of links ends at one
+        raise OSError(
+            f"{os.fspath(path)} cannot be written: it is a link that leads back to itself: "
+            "choose another place"
+        )
+    return Path(target)
+
+
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path beside `path` and renames it over `path` on success.
@@ -125,14 +146,15 @@ def atomic_file(path: str | os.PathLike) -> Iterator[Path]:
     When the body raises, the temporary file is removed and what was at `path` stays as it was.
 
     Args:
-        path: the file to write; its folder is created when missing.
+        path: the file to write; its folder is created when missing. Of a link it is the file behind
+            it, which may lie on another disk: the link stays one.
 
     Raises:
-        OSError: the disk refused a write; the sentence names `path`.
+        OSError: the disk refused a write; the sentence names `path`, through links.
         ValueError: it is a folder, a pipe or a device, or no path of this machine.
     """
-    path = Path(path)
     check_output(path, name="the output")
+    path = behind_links(path)
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         yield temporary
@@ -157,6 +179,32 @@ def write_json(path: str | os.PathLike, content: Any, ensure_ascii: bool = True)
         temporary.write_text(text + "\n", encoding="utf-8")
 
 
+def null_for_nan(content: Any) -> Any:
+    """Returns measurements for a JSON file: NaN and infinities, which JSON lacks, as None.
+
+    Args:
+        content: numbers, and dictionaries and lists of them.
+    """
+    if isinstance(content, Mapping):
+        return {name: null_for_nan(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [null_for_nan(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def nan_for_null(content: Any) -> Any:
+    """Returns measurements of a JSON file with NaN for each None, see `null_for_nan`.
+
+    Args:
+        content: numbers, and dictionaries and lists of them.
+    """
+    if isinstance(content, dict):
+        return {name: nan_for_null(value) for name, value in content.items()}
+    if isinstance(content, list):
+        return [nan_for_null(value) for value in content]
+    return math.nan if content is None else content
+
+
 @contextlib.contextmanager
 def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """Yields an empty temporary folder that takes the place of `path` on success.
@@ -172,8 +220,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
         ValueError: it is the working directory, one above it, or no path of this machine.
     """
     check_replaceable(path)
-    path = Path(path)
-    path = path.resolve() if path.is_symlink() else path
+    path = behind_links(path)
     with write_errors(path), _scratch_folder(path) as scratch:
         temporary = scratch / path.name
         temporary.mkdir()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from keras_bert.storage.files import make_parent, write_errors
+from keras_bert.storage.files import behind_links, make_parent, write_errors
 
 _PARTIAL = ".partial"
 
@@ -51,13 +51,14 @@ def growing_csv(path: str | os.PathLike, total: int) -> Iterator[GrowingCsv]:
     After an error the file stays, if there is an answer in it, and is told on stderr.
 
     Args:
-        path: the file to write; its folder is created when missing.
+        path: the file to write; its folder is created when missing. A link stays one.
         total: rows of the input.
 
     Raises:
         FileExistsError: an earlier call left its answers.
         OSError: there can be no such folder; the sentence names `path`.
     """
+    path = behind_links(path)
     partial = Path(f"{os.fspath(path)}{_PARTIAL}")
     make_parent(path)
     if partial.exists():

@@ -21,6 +21,8 @@ _PATTERN = frozenset("[]*?")
 def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
     """Returns the files that paths and globs name, each once, those of a glob in sorted order.
 
+    A file that is named in several ways, such as a.txt and ./a.txt, has the first of its names.
+
     Args:
         inputs: paths or globs; addresses such as gs://bucket/file go through tf.io.gfile.
 
@@ -30,7 +32,7 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
     """
     if not inputs:
         raise ValueError("--input is empty: give at least one file or glob")
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}
     for pattern in [os.fspath(path) for path in inputs]:
         if is_remote(pattern):
             matches = sorted(gfile().glob(pattern))
@@ -52,8 +54,13 @@ def find_files(inputs: Sequence[str | os.PathLike]) -> list[str]:
                     f"--input {path} is a pipe or a device, and files are read more than once: "
                     "write its content to a file"
                 )
-            found[path] = None
-    return list(found)
+            found.setdefault(file_identity(path), path)
+    return list(found.values())
+
+
+def file_identity(path: str) -> str:
+    """Returns what all names of a file share: its path without links; an address is its own."""
+    return path if is_remote(path) else os.path.realpath(path)
 
 
 def is_remote(path: str | os.PathLike) -> bool:

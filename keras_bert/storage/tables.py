@@ -24,11 +24,13 @@ class Row(NamedTuple):
         line: the line of the file where it begins.
         values: its values by column.
         lists: the columns whose value is a list of JSON, not a string that looks like one.
+        objects: the same of objects.
     """
 
     line: int
     values: dict[str, str]
     lists: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
 
 
 class Table(NamedTuple):
@@ -75,15 +77,33 @@ class Table(NamedTuple):
         """Returns the values of a column of texts, see `column`.
 
         Raises:
-            ValueError: there is no such column, or a value is a list, whose JSON would be the text.
+            ValueError: there is no such column, or a value is a list or an object, whose JSON would
+                be the text.
         """
         texts = self.column(name, remedy)
+        self.check_no_objects(name)
         for row in self.rows:
             if name in row.lists:
                 raise ValueError(
                     f"{self.path}, line {row.line}: {name} is a list: give each of its texts a row"
                 )
         return texts
+
+    def check_no_objects(self, name: str) -> None:
+        """Refuses objects of JSON in a column, whose JSON would be a text or a label.
+
+        Args:
+            name: the column.
+
+        Raises:
+            ValueError: a value is one.
+        """
+        for row in self.rows:
+            if name in row.objects:
+                raise ValueError(
+                    f"{self.path}, line {row.line}: {name} is a JSON object, "
+                    f"{row.values[name][:60]}: give what is meant of it in a field of its own"
+                )
 
 
 def read_table(path: Path) -> Table:
@@ -249,7 +269,8 @@ def _read_json_lines(path: Path, text: str) -> tuple[tuple[str, ...], list[Row]]
                 ) from None
             fields[name] = "" if value is None else without_lone_surrogates(shown)
         lists = frozenset(name for name, value in values.items() if isinstance(value, list))
-        rows.append(Row(number, fields, lists))
+        objects = frozenset(name for name, value in values.items() if isinstance(value, dict))
+        rows.append(Row(number, fields, lists, objects))
     columns = dict.fromkeys(name for row in rows for name in row.values)
     return tuple(columns), rows
 
@@ -266,6 +287,23 @@ def _without_doubles(fields: list[tuple[str, Any]]) -> dict[str, Any]:
         name = next(name for name in names if names.count(name) > 1)
         raise _DoubledFieldError(f"the field {name!r} is named twice")
     return found
+
+
+def check_different_columns(**columns: str | None) -> None:
+    """Refuses one column for two things, such as what is read and what is learned from it.
+
+    Args:
+        **columns: names of columns by the options that give them; None where one is left out.
+
+    Raises:
+        ValueError: two options name the same column.
+    """
+    option_of: dict[str, str] = {}
+    for option, column in columns.items():
+        if column is not None and option_of.setdefault(column, option) != option:
+            raise ValueError(
+                f"{option_of[column]} and {option} are both {column!r}: name a column for each"
+            )
 
 
 def finite_number(field: str) -> float | None:

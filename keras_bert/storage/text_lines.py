@@ -133,13 +133,29 @@ def _text_field(place: str, line: str) -> str:
     return without_lone_surrogates(text)
 
 
+def check_listed(values: Any, name: str, wanted: str) -> None:
+    """Refuses what cannot be looped over, such as None.
+
+    Args:
+        values: what was given.
+        name: what the error calls it.
+        wanted: what to give, "a list of texts"; ends the error's sentence.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not hasattr(values, "__iter__") and not hasattr(values, "__getitem__"):
+        raise ValueError(f"{name} is {values!r}: give {wanted}")
+
+
 def check_several(texts: Iterable[str]) -> None:
-    """Refuses what is no list of texts but can be looped over.
+    """Refuses what is no list of texts.
 
     Raises:
         ValueError: it is one string, whose letters would be texts, or a table or a dictionary,
-            whose names would be.
+            whose names would be; or it cannot be looped over.
     """
+    check_listed(texts, "texts", "a list of texts")
     if isinstance(texts, str | bytes):
         raise ValueError("texts is one string, which would be read letter by letter: give [text]")
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):  # such as a DataFrame
@@ -218,13 +234,14 @@ def check_parts(parts: Iterable[Any], name: str, one: str) -> tuple[str, ...]:
         one: what errors call one of them, such as "word".
 
     Raises:
-        ValueError: one of them is none, or they are one string.
+        ValueError: one of them is none, or they are one string or no list.
     """
     if isinstance(parts, str | bytes):
         raise ValueError(
             f"{name} is the string {parts[:60]!r}, which would be read letter by letter: give a "
             f"list of {name}"
         )
+    check_listed(parts, name, f"a list of {name}")
     return tuple(check_strings(parts, one))
 
 

@@ -66,6 +66,9 @@ class Tokenizer(tf.Module, abc.ABC):
 
         Returns:
             string [N].
+
+        Raises:
+            ValueError: one of them is no id of the vocabulary; in a graph TensorFlow tells.
         """
 
     def __call__(self, texts: tf.Tensor | Sequence[str]) -> tf.RaggedTensor:
@@ -163,6 +166,30 @@ def _as_strings(texts: tf.Tensor | Sequence[str]) -> tf.Tensor:
             f"shape {texts.shape}: pass strings of shape [N]"
         )
     return texts
+
+
+def piece_ids(
+    ids: tf.RaggedTensor | tf.Tensor | Sequence[Sequence[int]], vocabulary: Vocabulary
+) -> tf.RaggedTensor:
+    """Returns ids of pieces as one tensor, [N, pieces].
+
+    Args:
+        ids: integers [N, pieces], a tensor or lists.
+        vocabulary: whose ids they are.
+
+    Raises:
+        ValueError: they are no rows of integers, or one is no id; in a graph nothing is looked at.
+    """
+    ids = as_ragged(ids, tf.int32)
+    if tf.executing_eagerly():
+        values = ids.flat_values.numpy()
+        outside = values[(values < 0) | (values >= len(vocabulary))]
+        if outside.size:
+            raise ValueError(
+                f"{outside[0]} is no id of a piece: the vocabulary has {len(vocabulary):,} pieces, "
+                f"so ids are from 0 to {len(vocabulary) - 1}"
+            )
+    return ids
 
 
 def as_ragged(

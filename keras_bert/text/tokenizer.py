@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.counts import check_count, check_switch
-from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
+from keras_bert.text.base_tokenizer import Tokenizer, piece_ids
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens
 from keras_bert.text.vocabulary import (
     CONTINUATION_PREFIX,
@@ -155,8 +155,11 @@ class BertTokenizer(Tokenizer):
 
         Returns:
             string [N].
+
+        Raises:
+            ValueError: one of them is no id of the vocabulary; in a graph TensorFlow tells.
         """
-        ids = as_ragged(ids, tf.int32)
+        ids = piece_ids(ids, self._vocabulary)
         # [N, pieces], no [PAD]
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
         # [N]: "play ##ing chess"

@@ -14,6 +14,7 @@ import numpy as np
 
 from keras_bert.counts import padded_counts
 from keras_bert.storage import files
+from keras_bert.storage.text_lines import check_listed
 from keras_bert.text.byte_level.byte_alphabet import token_bytes
 from keras_bert.text.framing import BERT_FRAMING, BERT_TOKENS, Framing, SpecialTokens, between
 
@@ -90,6 +91,7 @@ class Vocabulary:
             raise ValueError(
                 f"word_mark is {word_mark!r}: it must be one of {', '.join(get_args(WordMark))}"
             )
+        check_listed(tokens, "tokens", "the list of all pieces")
         self._tokens = tuple(tokens)
         self.special_tokens = SpecialTokens(*special_tokens)
         self.word_mark = word_mark
@@ -291,6 +293,7 @@ class Vocabulary:
                 f"tokens is the string {tokens!r}, which would be added letter by letter: give "
                 f"[{tokens!r}]"
             )
+        check_listed(tokens, "tokens", "a list of pieces")
         grown = list(self._tokens)
         slots = (
             i

@@ -9,13 +9,16 @@ import tensorflow as tf
 from keras_bert.layers.encoder_block import EncoderBlock
 from keras_bert.models.encoder import BertEncoder
 
+# Of a block's call that is changed already.
+_MARK = "is_rematerialized"
+
 
 def rematerialize(encoder: BertEncoder) -> None:
     """Makes every block of an encoder keep only its input until its gradient is asked for.
 
     The block is then computed a second time, with the same dropout masks: results and gradients
     stay as they are, the memory for activations falls to about that of one block, and a step takes
-    about a third more operations.
+    about a third more operations. A second call changes nothing.
 
     Args:
         encoder: the `BertEncoder` whose blocks are changed in place.
@@ -29,6 +32,8 @@ def rematerialize(encoder: BertEncoder) -> None:
                 f"{block.name} is a {type(block).__name__}, which cannot be rematerialized: derive "
                 "it from EncoderBlock or leave out --remat"
             )
+        if getattr(block.call, _MARK, False):
+            continue
         # Keras calls what it finds under this name: no class for a choice of the run.
         block.call = _rematerialized(block)  # type: ignore[method-assign]
 
@@ -56,6 +61,7 @@ def _rematerialized(block: EncoderBlock) -> Any:
 
         return _computed_again(with_same_masks, hidden)
 
+    setattr(rematerialized_call, _MARK, True)
     return rematerialized_call
 
 

@@ -19,6 +19,12 @@ RUN_FILE = "run.json"
 _METRICS_FILE = "metrics.jsonl"
 _STARTS_FILE = "starts.jsonl"
 PRETRAINING, FINETUNING = "pretraining", "fine-tuning"
+# What the lines of a file need to hold to be read, with its type.
+_METRICS_KEYS: Mapping[str, type] = {"split": str, "step": int}
+_STARTS_KEYS: Mapping[str, type] = {
+    **{"time": str, "step": int, "command": str, "machine": str, "versions": dict},
+    "devices": list,
+}
 HELD_OUT = "held_out"  # the split of a line that tells which records the next evaluations are of
 
 
@@ -158,7 +164,7 @@ class RunFolder:
             if line["step"] < step or (line["step"] == step and line["split"] not in redone)
         ]
         with files.atomic_file(self.path / _METRICS_FILE) as path:
-            path.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+            path.write_text("".join(map(_metrics_line, kept)), encoding="utf-8")
 
     def note_start(self, details: Mapping[str, Any]) -> None:
         """Appends what started the run, or started it again: command, versions, devices."""
@@ -169,26 +175,33 @@ class RunFolder:
             path.write_text("".join(json.dumps(start) + "\n" for start in starts), "utf-8")
 
     def read_starts(self) -> list[dict[str, Any]]:
-        """Returns what `note_start` was given, the first start first."""
-        return self._read_lines(_STARTS_FILE, ())
+        """Returns what `note_start` was given, the first start first.
+
+        A line that is damaged, or lacks a part, is left out with a warning.
+        """
+        return self._read_lines(_STARTS_FILE, _STARTS_KEYS)
 
     def note(self, step: int, message: str) -> None:
         """Appends something worth a look to the metrics, as a line of the split "event"."""
-        self._append(_METRICS_FILE, {"split": "event", "step": step, "message": message})
+        self._append({"split": "event", "step": step, "message": message})
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """Returns the lines of `metrics.jsonl`.
 
-        A half-written last line is left out, and a damaged one with a warning.
+        A half-written last line is left out, and a damaged one with a warning. Numbers that are not
+        finite, which the file has as null, are NaN.
         """
-        return self._read_lines(_METRICS_FILE, ("split", "step"))
+        lines = self._read_lines(_METRICS_FILE, _METRICS_KEYS)
+        return [files.nan_for_null(line) for line in lines]
 
     def note_held_out(self, step: int, records: str) -> None:
         """Appends which held-out records are evaluated from a step on, a line of `HELD_OUT`."""
-        self._append(_METRICS_FILE, {"split": HELD_OUT, "step": step, "records": records})
+        self._append({"split": HELD_OUT, "step": step, "records": records})
 
     def log(self, split: str, step: int, metrics: Mapping[str, float]) -> None:
         """Appends one line of metrics and the same numbers for TensorBoard.
+
+        JSON has no number that is not finite: the line has null there, TensorBoard the number.
 
         Args:
             split: "train" or "eval".
@@ -197,13 +210,13 @@ class RunFolder:
         """
         if not self._writes:
             return
-        self._append(_METRICS_FILE, {"split": split, "step": step, **metrics})
+        self._append({"split": split, "step": step, **metrics})
         with self._writer(split).as_default(step=step):
             for name, value in metrics.items():
                 tf.summary.scalar(name, value)
         self._writer(split).flush()
 
-    def _read_lines(self, name: str, needed: Collection[str]) -> list[dict[str, Any]]:
+    def _read_lines(self, name: str, needed: Mapping[str, type]) -> list[dict[str, Any]]:
         path = self.path / name
         if not path.exists():
             return []
@@ -215,7 +228,9 @@ class RunFolder:
                 values = json.loads(line)
             except ValueError:
                 values = None
-            if isinstance(values, dict) and all(key in values for key in needed):
+            if isinstance(values, dict) and all(
+                isinstance(values.get(key), kind) for key, kind in needed.items()
+            ):
                 found.append(values)
             elif (name, number) not in self._told:
                 self._told.add((name, number))
@@ -225,17 +240,21 @@ class RunFolder:
                 )
         return found
 
-    def _append(self, name: str, line: Mapping[str, Any]) -> None:
+    def _append(self, line: Mapping[str, Any]) -> None:
         if self._writes:
-            path = self.path / name
+            path = self.path / _METRICS_FILE
             with files.write_errors(path), open(path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(_metrics_line(line))
 
     def _writer(self, split: str) -> tf.summary.SummaryWriter:
         if split not in self._writers:
             folder = self.path / "tensorboard" / split
             self._writers[split] = tf.summary.create_file_writer(str(folder))
         return self._writers[split]
+
+
+def _metrics_line(metrics: Mapping[str, Any]) -> str:
+    return json.dumps(files.null_for_nan(metrics), allow_nan=False) + "\n"
 
 
 def run_kind(settings: Mapping[str, Any]) -> str:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from keras_bert.storage.files import nan_for_null
 from keras_bert.visualize.figure import check_picture, new_figure, plain, save_figure
 
 # What a metric must be better than, on held-out records: its name in the metrics, and words.
@@ -70,6 +71,6 @@ def curve_title(name: str) -> str:
 
 
 def points(metrics: Sequence[dict[str, Any]], split: str, name: str) -> list[tuple[float, float]]:
-    """Returns step and value of each line of a split that has the metric."""
+    """Returns step and value of each line of a split that has the metric; null in JSON is NaN."""
     lines = (line for line in metrics if line["split"] == split and name in line)
-    return [(line["step"], line[name]) for line in lines]
+    return [(line["step"], nan_for_null(line[name])) for line in lines]

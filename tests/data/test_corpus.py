@@ -16,6 +16,7 @@ from keras_bert.data.corpus import reading as corpus_module
 from keras_bert.data.corpus import text_files
 from keras_bert.data.corpus.documents import MAX_DOCUMENT_CHARACTERS
 from keras_bert.data.corpus.reading import Corpus, read_documents
+from keras_bert.storage.paths import find_files
 
 ROOT = Path(__file__).parents[2]
 COMPRESS = {
@@ -148,6 +149,17 @@ def test_documents_end_with_their_file_and_globs_are_sorted(tmp_path):
     expected = [["a.txt first", "a.txt second"], ["b.txt first", "b.txt second"]]
     assert list(read_documents([tmp_path / "*.txt"])) == expected
     assert list(read_documents([tmp_path / "a.txt", f"{tmp_path}/?.txt"])) == expected
+
+
+def test_a_file_is_read_once_whatever_its_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "a.txt", "One.")
+    (tmp_path / "link.txt").symlink_to("a.txt")
+    names = ["./a.txt", "a.txt", tmp_path / "a.txt", "link.txt"]
+    assert [one.name for one in Corpus(names).sources] == ["./a.txt"]
+    assert find_files(names) == find_files(["./?*.txt"]) == ["./a.txt"]
+    assert list(read_documents(names)) == list(read_documents("a.txt")) == [["One."]]
+    assert Corpus(tmp_path / "a.txt").total_bytes == 4
 
 
 def test_a_file_with_brackets_in_its_name_is_no_glob(tmp_path):

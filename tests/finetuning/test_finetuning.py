@@ -229,6 +229,12 @@ def test_a_file_is_no_folder_of_a_run(pretrained_folder, tmp_path):
         with pytest.raises(ValueError, match="^model_dir is .*run, which is a file: name a folder"):
             make(*start)
     assert (tmp_path / "run").read_text() == "before"
+    # Told before the training, not when the model is written.
+    (tmp_path / "lora").mkdir()
+    (tmp_path / "lora" / "adapter_config.json").write_text("{}")
+    for make in (finetune, functools.partial(search, options=FinetuningOptions(), seeds=2)):
+        with pytest.raises(ValueError, match="lora is a folder of an adapter of PEFT .*choose"):
+            make(*start[:3], tmp_path / "lora")
 
 
 def test_a_folder_with_a_foreign_model_is_not_overwritten(pretrained_folder):

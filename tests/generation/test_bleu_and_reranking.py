@@ -79,6 +79,14 @@ def test_ngrams_that_are_nowhere_else():
         (lambda: self_bleu(["he left", "he left"]), "give a list of its words, as text.split()"),
         (lambda: unique_ngram_rate(["he left"], 1), "'he left' is a string"),
         (lambda: unique_ngram_rate(words("he left"), 1, ["he left"]), "'he left' is a string"),
+        (
+            lambda: corpus_bleu(None, words("a")),
+            "texts is None: give a list with the words of each",
+        ),
+        (lambda: corpus_bleu(words("a"), 5), "references is 5: give a list with the words of each"),
+        (lambda: self_bleu([["a"], None]), r"texts, text 1 \(counted from 0\), is None: give a li"),
+        (lambda: rerank(None, None), "lists is None: give lists of candidates"),
+        (lambda: rerank([None], None), "list 0 is None: give a list of candidates"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(call, sentence):

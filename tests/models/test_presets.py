@@ -322,3 +322,5 @@ def test_an_adapter_is_not_passed_over(tmp_path):
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     with pytest.raises(ValueError, match="holds an adapter of PEFT .adapter_config.json., which"):
         BertEncoder.from_preset(tmp_path)
+    with pytest.raises(ValueError, match=r"a folder of an adapter of PEFT \(adapter_config.json\)"):
+        BertEncoder(_CONFIG).save_to_preset(tmp_path / "." / ".")

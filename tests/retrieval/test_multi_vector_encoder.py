@@ -25,6 +25,7 @@ from keras_bert import (
 from keras_bert.checkpoints import multi_vector_modules
 from keras_bert.checkpoints.multi_vector_modules import QueryExpansion
 from keras_bert.retrieval.kinds import open_reranker, search_classes
+from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
@@ -189,6 +190,12 @@ def test_pieces_of_the_skiplist_have_no_vector_in_texts(folder, tmp_path):
     nothing = MultiVectorEncoder.from_preset(changed(folder, tmp_path / "bare", skiplist=bare))
     assert nothing.encode_document(["."]).counts.tolist() == [0]
     assert nothing.matches("a", ".") == []
+    # Neither found nor left among what another search has found.
+    assert nothing.scores(["a"], ["."]).tolist() == [-np.inf]
+    [hits] = nothing.rerank(["a"], [[Hit(0, 0.9, "."), Hit(1, 0.1, "b c")]])
+    assert [hit.number for hit in hits] == [1] and np.isfinite(hits[0].score)
+    found = MultiVectorIndex.build(nothing, [".", "b c"]).search(["a"])
+    assert [hit.number for hit in found[0]] == [1]
     # Words that are no piece of the vocabulary are not what a skiplist speaks of.
     assert_equal(encoder.encode_document(["a %"]), [vectors_of(folder, "a %")])
 
@@ -358,7 +365,6 @@ def test_the_commands_search_and_mine(index, folder, model_folder, tmp_path):
     (tmp_path / "model").symlink_to(folder)
     (tmp_path / "dense").symlink_to(model_folder("encoder"))
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
-    write_csv(tmp_path / "pairs.csv", ("text", "positive"), [(query, TEXTS[0])])
 
     def run(tool, *arguments):
         done = command_process.run([TOOLS / tool, *arguments], tmp_path)
@@ -380,16 +386,23 @@ def test_the_commands_search_and_mine(index, folder, model_folder, tmp_path):
         with open(tmp_path / name, encoding="utf-8", newline="") as file:
             rows = [(row["number"], row["text"]) for row in csv.DictReader(file)]
         assert rows == expected, name
-    mine = ("--input=pairs.csv", "--passages=texts.jsonl", "--output=mined.csv", "--negatives=2")
+    # The teacher reads nothing of ".", neither as a right answer nor as a wrong one.
+    bare = changed(folder, tmp_path / "bare", skiplist=("[CLS]", "[SEP]", "."))
+    header = ("text", "positive", "negative0")
+    write_csv(tmp_path / "pairs.csv", header, [(query, TEXTS[0], "."), ("the film", ".", "")])
+    mine = ("--input=pairs.csv", "--passages=texts.jsonl", "--output=mined.csv", "--negatives=3")
     run(
         "mine_negatives.py",
         "--init_from=model",
         *mine,
         "--relative_margin=-1",
-        "--score_with=model",
+        "--score_with=bare",
     )
     with open(tmp_path / "mined.csv", encoding="utf-8", newline="") as file:
         [row] = csv.DictReader(file)
     assert row["negative0"] == [text for _, text in expected if text not in (query, TEXTS[0])][0]
-    scores = [float(row[f"{name}_score"]) for name in ("negative0", "negative1")]
-    assert scores == sorted(scores, reverse=True)
+    answers = [row[name] for name in ("positive", "negative0", "negative1")]
+    scores = [float(row[f"{name}_score"]) for name in ("positive", "negative0", "negative1")]
+    expected_scores = MultiVectorEncoder.from_preset(bare).scores([query] * 3, answers)
+    np.testing.assert_allclose(scores, expected_scores, rtol=1e-4)
+    assert not row["negative2"]

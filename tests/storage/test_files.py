@@ -1,12 +1,16 @@
 """Files and folders that are written whole or not at all, whatever ends the process or power."""
 
 import errno
+import json
+import math
 import os
 
 import pytest
 import tensorflow as tf
 
-from keras_bert.storage.files import atomic_file, atomic_folder
+from keras_bert.finetuning.result import FinetuningResult
+from keras_bert.storage.files import atomic_file, atomic_folder, write_json
+from keras_bert.storage.growing_csv import growing_csv
 from keras_bert.storage.paths import check_no_file, check_output, find_files
 from keras_bert.training.run_folder import RunFolder, difference
 
@@ -87,12 +91,13 @@ def test_a_full_disk_is_told_of_metrics(tmp_path):
 def test_a_damaged_line_is_left_out_and_told_once(tmp_path, capsys):
     folder = RunFolder(tmp_path, {})
     folder.start(0)
+    start = {"time": "", "command": "", "machine": "", "versions": {}, "devices": []}
     for step in range(1, 4):
         folder.note(step, "text")
-        folder.note_start({"step": step})
+        folder.note_start({**start, "step": step})
     for name in ("metrics.jsonl", "starts.jsonl"):
         first, second, third = (tmp_path / name).read_bytes().splitlines()
-        damaged = [b"\0\xff", first, second[:9], b"{}", b"3", third, third[:9]]
+        damaged = [b"\0\xff", first, second[:9], b'{"step": 2}', b"3", third, third[:9]]
         (tmp_path / name).write_bytes(b"\n".join(damaged))
     for _ in range(2):
         assert [line["step"] for line in folder.read_metrics()] == [1, 3]
@@ -101,8 +106,27 @@ def test_a_damaged_line_is_left_out_and_told_once(tmp_path, capsys):
         f"warning: {tmp_path / 'metrics.jsonl'}, line {number}" for number in (1, 3, 4, 5)
     ]
     folder.start(3)
-    folder.note_start({"step": 3})
-    assert [line.get("step") for line in folder.read_starts()] == [1, None, 3, 3]
+    folder.note_start({**start, "step": 4})
+    assert [line["step"] for line in folder.read_starts()] == [1, 3, 4]
+
+
+def test_metrics_that_are_no_numbers_are_strict_json(tmp_path):
+    folder = RunFolder(tmp_path, {})
+    folder.start(0)
+    folder.log("train", 1, {"loss": math.nan, "gradient_norm": math.inf, "rate": 0.5})
+    line = {"split": "train", "step": 1, "loss": None, "gradient_norm": None, "rate": 0.5}
+    assert json.loads((tmp_path / "metrics.jsonl").read_text()) == line
+    # As earlier versions wrote them; what goes on writes them anew.
+    (tmp_path / "metrics.jsonl").write_text('{"split": "train", "step": 1, "loss": NaN}\n')
+    assert math.isnan(folder.read_metrics()[0]["loss"])
+    folder.start(2)
+    assert json.loads((tmp_path / "metrics.jsonl").read_text())["loss"] is None
+    assert math.isnan(folder.read_metrics()[0]["loss"])
+    result = FinetuningResult(1, {"test": {"f1": math.nan}}, ({"loss": math.inf},), {}, None, 1, 1)
+    result.save(tmp_path)
+    assert json.loads((tmp_path / "metrics.json").read_text())["epochs"] == [{"loss": None}]
+    found = FinetuningResult.finished(tmp_path)
+    assert math.isnan(found.test["f1"]) and found.collapsed is None
 
 
 def test_a_setting_that_is_gone_is_named():
@@ -136,6 +160,34 @@ def test_a_link_to_a_folder_stays_one(exists, tmp_path):
         (path / "new").touch()
     assert link.is_symlink()
     assert os.listdir(target.parent) == ["disk"] and os.listdir(target) == ["new"]
+
+
+def test_a_link_to_a_file_stays_one(tmp_path):
+    link, target = tmp_path / "link.json", tmp_path / "disk" / "a.json"
+    target.parent.mkdir()
+    link.symlink_to(target)  # to nothing yet
+    for content in ({"a": 1}, {"a": 2}):
+        write_json(link, content)
+        assert link.is_symlink() and json.loads(target.read_text()) == content
+    with growing_csv(link, 1) as rows:  # answers of a server
+        rows.add(["a"], [["1"]], 1)
+    assert link.is_symlink() and target.read_text() == "a\n1\n"
+    write_json(link, content)
+    with pytest.raises(RuntimeError), atomic_file(link) as path:
+        path.write_text("new")
+        raise RuntimeError
+    assert json.loads(target.read_text()) == {"a": 2}
+    assert os.listdir(target.parent) == ["a.json"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_folder])
+def test_a_circle_of_links_is_told(atomic, tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="a cannot be written: it is a link that leads back to its"):
+        with atomic(tmp_path / "a"):
+            pass
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("folder", [".", "..", "a/.."])

@@ -189,6 +189,8 @@ def test_what_cannot_be_done_is_refused(folder, pretrained_folder, tmp_path):
         augment_file(folder, table, tmp_path / "out.csv", label_column="gold")
     with pytest.raises(ValueError, match="'text' is among the texts to change and is that of the"):
         augment_file(folder, table, tmp_path / "out.csv", label_column="text")
+    with pytest.raises(ValueError, match="text_columns is the string 'text', .*: give a list of"):
+        augment_file(folder, table, tmp_path / "out.csv", text_columns="text")
     with pytest.raises(ValueError, match=r"end in \.csv"):
         augment_file(folder, table, tmp_path / "out.json")
     with pytest.raises(ValueError, match="copies is 0"):

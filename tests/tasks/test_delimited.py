@@ -79,6 +79,29 @@ def test_columns_of_other_names(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "columns", "sentence"),
+    [
+        ("csv", {"text_column": "label"}, "text_column and label_column are both 'label': name a"),
+        ("csv", {"text_pair_column": "text"}, "text_column and text_pair_column are both 'text'"),
+        ("csv", {"text_pair_column": "label"}, "text_pair_column and label_column are both"),
+        ("retrieval", {"positive_column": "text"}, "text_column and positive_column are both"),
+        ("sparse_retrieval", {"positive_column": "text"}, "text_column and positive_column are b"),
+        ("multi_vector_retrieval", {"positive_column": "text"}, "positive_column are both 'text'"),
+        ("similarity", {"score_column": "text"}, "text_column and score_column are both 'text'"),
+        ("reranking", {"text_column": "positive"}, "text_column and positive_column are both"),
+    ],
+)
+def test_one_column_is_not_two_things(name, columns, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        create_task(name, **columns)
+
+
+def test_the_usual_name_of_a_second_text_may_be_that_of_another_column(tmp_path):
+    files = folder(tmp_path, train_csv="text,text_pair\none,a\ntwo,b\n")
+    assert csv_task(label_column="text_pair").read(files).text_columns == {"text": "text"}
+
+
 def test_regression_reads_numbers(tmp_path):
     data = csv_task(label_type="regression").read(
         folder(tmp_path, train_csv="text,label\na,1.5\nb,-2e1\n")
@@ -116,6 +139,18 @@ TRAIN = "text,label\na,x\nb,y\n"
         (
             {"train_csv": "text,text_pair,label\na,b,x\nc,d,y\n", "test_csv": TRAIN},
             "test.csv: there is no column 'text_pair'.*--text_pair_column",
+        ),
+        (
+            {"train_jsonl": '{"text": "a", "label": {"x": 1}}\n{"text": "b", "label": {}}\n'},
+            r'train.jsonl, line 1: label is a JSON object, \{"x": 1\}: give what is meant of it in',
+        ),
+        (
+            {"train_jsonl": '{"text": "a", "label": "x"}\n{"text": {"a": 1}, "label": "y"}\n'},
+            r'train.jsonl, line 2: text is a JSON object, \{"a": 1\}: give what is meant of it in',
+        ),
+        (
+            {"train_jsonl": '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n'},
+            "train.jsonl, line 1: label is a list: give one label, or learn several with --multi_",
         ),
         (
             {"train_jsonl": '{"text": "a", "label": 1}\n{"label": 0}\n'},
@@ -164,6 +199,7 @@ def test_folders_without_training_data_are_refused(tmp_path):
         ({"labels": ["a", "b", "a"]}, "at least two different ones"),
         ({"labels": ["a", "b", " a"]}, "at least two different ones"),
         ({"labels": [0, 1]}, r"^label 0 \(counted from 0\) is a int: give strings$"),
+        ({"labels": 5}, "^labels is 5: give a list of labels"),
         ({"labels": "ab"}, "^labels is the string 'ab', which would be read letter by letter"),
         ({"labels": ["a", "b"], "label_type": "regression"}, "a regression has no labels"),
     ],
@@ -171,6 +207,12 @@ def test_folders_without_training_data_are_refused(tmp_path):
 def test_label_lists_that_make_no_sense_are_refused(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         csv_task(**arguments)
+
+
+def test_several_labels_are_no_json_object(tmp_path):
+    files = folder(tmp_path, train_jsonl='{"text": "a", "label": {"x": 1}}\n')
+    with pytest.raises(ValueError, match="line 1: label is a JSON object"):
+        csv_task(label_type="multi_label").read(files)
 
 
 def test_several_labels_may_be_a_json_list(tmp_path):

@@ -873,6 +873,14 @@ def test_a_folder_with_more_than_a_norm_is_not_trained_unasked(start, tmp_path):
     ):
         BertSentenceEmbedder.from_preset(tmp_path)
     assert BertSentenceEmbedder.from_preset(tmp_path, pooling="cls").pooling == "cls"
+    # Also a pooling that is asked for pools what another tokenizer makes of a text.
+    cases = tmp_path / "sentence_bert_config.json"
+    cases.write_text(json.dumps({"max_seq_length": 8, "do_lower_case": True}))
+    for asked in (None, "cls"):
+        with pytest.raises(ValueError, match="lower-cases texts before the tokenizer .do_lower_ca"):
+            BertSentenceEmbedder.from_preset(tmp_path, pooling=asked)
+        with pytest.raises(ValueError, match="lower-cases texts before the tokenizer .do_lower_ca"):
+            EmbeddingHead(asked).for_folder(tmp_path)
 
 
 def test_the_model_is_a_keras_model(start, tmp_path):

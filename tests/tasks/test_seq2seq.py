@@ -286,7 +286,7 @@ def test_damaged_tables_are_refused(tmp_path, text, sentence):
 
 
 def test_no_text_is_its_own_target():
-    with pytest.raises(ValueError, match="source_column and target_column are both 'source', so"):
+    with pytest.raises(ValueError, match="source_column and target_column are both 'source': na"):
         create_task("seq2seq", target_column="source")
 
 

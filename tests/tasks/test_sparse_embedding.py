@@ -204,6 +204,12 @@ def test_the_start_decides_what_is_left_open(start, tmp_path):
     asked = SparseEmbeddingHead("relu", query_prompt="", initial_active_dims=9)
     head = asked.for_folder(tmp_path)
     assert (head.activation, head.initial_active_dims, head.query_prompt) == ("relu", 9, "")
+    (tmp_path / "sentence_bert_config.json").write_text('{"do_lower_case": true}')
+    for activation in (None, "relu"):
+        with pytest.raises(ValueError, match="lower-cases texts before the tokenizer .do_lower_ca"):
+            SparseEmbeddingHead(activation).for_folder(tmp_path)
+        with pytest.raises(ValueError, match="lower-cases texts before the tokenizer .do_lower_ca"):
+            BertSparseEmbedder.from_preset(tmp_path, activation=activation)
 
 
 def test_ranks_are_those_of_whole_vectors():

@@ -128,6 +128,8 @@ def test_text_comes_back(tokenizer):
     texts = [text for text in golden_texts()[:100] if "\ufffd" not in text]
     joined = tokenizer.detokenize(tokenizer(texts)).numpy()
     assert [text.decode() for text in joined] == texts
+    with pytest.raises(ValueError, match="is no id of a piece: the vocabulary has"):
+        tokenizer.detokenize([[len(tokenizer.vocabulary)]])
 
 
 def test_equal_tokenizers_have_one_graph(tokenizer):

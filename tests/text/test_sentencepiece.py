@@ -126,6 +126,10 @@ def test_a_seed_does_not_take_the_model_away():
     expected = tokenizer(["one text"]).to_list()
     keras.utils.set_random_seed(1)
     assert tokenizer(["one text"]).to_list() == expected
+    size = len(tokenizer.vocabulary)
+    assert tokenizer.detokenize([[size - 1]]).shape == [1]
+    with pytest.raises(ValueError, match=f"^{size} is no id of a piece: the vocabulary has"):
+        tokenizer.detokenize([[size]])
 
 
 def test_offsets_by_hand():

@@ -226,6 +226,9 @@ def test_detokenize():
     assert tokenizer.detokenize([[5, 6], [7]]).numpy().tolist() == [b"playing", b"!"]
     in_graph = tf.function(lambda ids: tokenizer.detokenize([ids, ids]))
     assert in_graph(tf.constant([5, 6])).numpy().tolist() == [b"playing"] * 2
+    for one in (9, -1):
+        with pytest.raises(ValueError, match=f"^{one} is no id of a piece: the .* from 0 to 8$"):
+            tokenizer.detokenize([[5, one]])
 
 
 def test_pieces_of_new_tokens():

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from keras_bert import BertTokenizer, train_byte_level_bpe, train_sentencepiece
+from keras_bert import BertTokenizer, Vocabulary, train_byte_level_bpe, train_sentencepiece
 from keras_bert.text.vocabulary_training import scaled_counts, train_vocabulary
 
 TEXTS = ["The cat sat. The cats sat!", "A hat, a mat: hats and mats.", "Ünder 東京 the hat."] * 3
@@ -125,6 +125,10 @@ def test_a_single_string_is_refused():
     for texts in ("ab ab", {"en": "ab ab"}):
         with pytest.raises(ValueError, match="read letter by letter"):
             train_vocabulary(texts, 100)
+    with pytest.raises(ValueError, match="texts is None: give a list of texts"):
+        train_vocabulary(None, 100)
+    with pytest.raises(ValueError, match="tokens is None: give the list of all pieces"):
+        Vocabulary(None)
 
 
 # A private-use bullet, a pair of cases of Unicode 16, a final sigma, a dotted capital I, an accent.

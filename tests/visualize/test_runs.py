@@ -108,13 +108,21 @@ def test_a_pretraining_run_in_a_bucket(pretraining):
     assert report.html() == local.html().replace(str(pretraining), remote)
 
 
-def test_a_loss_that_is_no_number_is_not_the_best(pretraining):
+def test_a_loss_that_is_no_number_is_not_the_best(pretraining, capsys):
     lines = [json.loads(line) for line in (pretraining / "metrics.jsonl").open()]
     first = next(line for line in lines if line["split"] == "eval")
-    first["loss"] = first["masked_lm_loss"] = float("nan")
-    (pretraining / "metrics.jsonl").write_text("".join(json.dumps(n) + "\n" for n in lines))
-    report = show_run(pretraining)
-    assert report.runs[0].figures["held out, best"]["step"] == 40
+    last = lines[-2]
+    assert last["split"] == "train"
+    for number in (float("nan"), None):  # as earlier versions wrote it, and as it is in JSON
+        first["loss"] = first["masked_lm_loss"] = last["gradient_norm"] = number
+        (pretraining / "metrics.jsonl").write_text("".join(json.dumps(n) + "\n" for n in lines))
+        with (pretraining / "starts.jsonl").open("a") as file:
+            file.write('{"step": 5, "time": "now"}\n')  # of another program
+        report = show_run(pretraining)
+        assert report.runs[0].figures["held out, best"]["step"] == 40
+        page = report.html()
+        assert '<th scope="row">gradient norm</th><td>nan</td>' in page
+    assert "starts.jsonl, line 2 is damaged and left out" in capsys.readouterr().err
 
 
 def test_the_best_figures_are_those_of_the_last_held_out_records(pretraining):
@@ -207,6 +215,9 @@ def test_names_tell_folders_apart(tmp_path, monkeypatch):
 
 def test_learning_curves_have_the_format_of_their_name(pretraining, tmp_path):
     metrics = RunFolder.open(pretraining).read_metrics()
+    metrics[0]["loss"] = None  # null of the file, as in each baseline
+    for line in metrics:
+        line |= {name: None for name in line if name.startswith("most_frequent")}
     plot_learning_curves(metrics, tmp_path / "curves.svg")
     assert "<svg" in (tmp_path / "curves.svg").read_text(encoding="utf-8")
     with pytest.raises(ValueError, match=r"curves.pdf does not end with .png or .svg"):

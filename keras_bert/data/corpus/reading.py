@@ -14,7 +14,8 @@ from keras_bert.data.corpus.text_files import TextFile
 from keras_bert.data.corpus.tfds_texts import find_shards
 from keras_bert.progress import Progress
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.paths import find_files
+from keras_bert.storage.paths import file_identity, find_files
+from keras_bert.storage.text_lines import check_listed
 
 # Files are worked on in groups of at least this much text, which no chunk crosses. Large enough
 # that short files find other documents beside them, small enough for many machines.
@@ -53,8 +54,8 @@ class Corpus:
     Datasets, a document an example. A document does not reach over the end of its file.
 
     Args:
-        inputs: paths, globs or tfds: names; addresses such as gs://bucket/file go through
-            tf.io.gfile.
+        inputs: paths, globs or tfds: names, or a single one; addresses such as gs://bucket/file go
+            through tf.io.gfile. One that is named twice, as a.txt and ./a.txt, is read once.
         text_field: the field of a JSON object, the column of a Parquet file or the feature of a
             data set that holds the text.
         errors: "strict", or "replace" to read bytes that are not UTF-8 as U+FFFD.
@@ -72,11 +73,14 @@ class Corpus:
 
     def __init__(
         self,
-        inputs: Sequence[str | os.PathLike],
+        inputs: str | os.PathLike | Sequence[str | os.PathLike],
         text_field: str = "text",
         errors: DecodingErrors = "strict",
     ):
         check_choice("errors", errors, DecodingErrors)
+        if isinstance(inputs, str | os.PathLike):  # its letters would be paths
+            inputs = (inputs,)
+        check_listed(inputs, "inputs", "paths or globs")
         # In the order of the inputs, each once.
         found: dict[str, Source] = {}
         for given in [os.fspath(path) for path in inputs] or [None]:
@@ -87,7 +91,8 @@ class Corpus:
                 for path in find_files([given] if given else []):
                     kind = ParquetFile if path.lower().endswith(PARQUET_ENDING) else TextFile
                     sources.append(kind.at(path, text_field, errors))
-            found |= {source.name: source for source in sources if source.name not in found}
+            for source in sources:
+                found.setdefault(file_identity(source.name), source)
         self._open(list(found.values()))
 
     @classmethod
@@ -175,7 +180,9 @@ class Paragraphs:
 
 
 def read_documents(
-    inputs: Sequence[str | os.PathLike], text_field: str = "text", errors: DecodingErrors = "strict"
+    inputs: str | os.PathLike | Sequence[str | os.PathLike],
+    text_field: str = "text",
+    errors: DecodingErrors = "strict",
 ) -> Iterator[list[str]]:
     """Yields each document of a corpus as the list of its sentences.
 

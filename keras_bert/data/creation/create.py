@@ -66,7 +66,9 @@ def create_pretraining_data(options: CreationOptions) -> Manifest:
         check_nothing_there(options.output_dir, settings.tokenizer)
     with open_job(output, told, options.num_shards) as job:
         done, counts, workers = job.state.last, job.state.counts, settings.options.num_workers
-        with Progress(corpus.total_bytes, "B", "creating examples", done.end_position) as progress:
+        with Progress(
+            corpus.total_bytes, "B", "creating examples", done.end_position, at_once=True
+        ) as progress:
             progress.write(plan(corpus, settings.options, f"{workers} worker(s)"))
             if job.changes:
                 progress.write(f"settings changed ({job.changes})")

@@ -12,6 +12,7 @@ from keras_bert.choices import (
 )
 from keras_bert.counts import check_count, take_numbers
 from keras_bert.storage.paths import check_written_out
+from keras_bert.storage.text_lines import check_listed
 from keras_bert.text.masking_strategy import check_rates, masking_options, predictions_per_sequence
 
 _SHORTEST_MAX_SEQ_LENGTH = 8
@@ -24,7 +25,7 @@ class CreationOptions:
 
     Attributes:
         inputs: paths or globs of the corpus, or a single one, see
-            `keras_bert.data.corpus.reading.Corpus`.
+            `keras_bert.data.corpus.reading.Corpus`; a file that is named twice is read once.
         vocab: a vocab.txt, whose tokenizer_config.json beside it is honoured, or the folder of any
             tokenizer, which may be `hf://org/name`; in a file of another name capital letters
             decide between cased and uncased.
@@ -86,6 +87,7 @@ class CreationOptions:
     def __post_init__(self) -> None:
         if isinstance(self.inputs, str | os.PathLike):  # its letters would be paths
             object.__setattr__(self, "inputs", (self.inputs,))
+        check_listed(self.inputs, "inputs", "paths or globs")
         # As the manifest takes them, also where they were given as paths of `pathlib`.
         object.__setattr__(self, "inputs", tuple(map(os.fspath, self.inputs)))
         for name in ("vocab", "output_dir"):

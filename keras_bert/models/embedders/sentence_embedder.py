@@ -82,11 +82,11 @@ class BertSentenceEmbedder(TaskModel):
 
         Raises:
             FileNotFoundError: it is no model folder.
-            ValueError: a file is damaged, or the folder has more behind the pooling than a norm.
+            ValueError: a file is damaged, the folder lower-cases texts before its tokenizer, or,
+                where no pooling is given, it has more behind its own than a norm.
         """
         local = hub.local_folder(folder)
-        if arguments.get("pooling") is None:
-            arguments["pooling"] = trained_pooling(local) or "mean"
+        arguments["pooling"] = trained_pooling(local, arguments.get("pooling"))
         inner = os.fspath(sentence_modules.encoder_folder(local))
         return super().from_preset(inner, ignore_config_keys, **arguments)
 
@@ -125,18 +125,42 @@ def check_sees_text(config: BertConfig, pooling: Collection[str]) -> None:
         )
 
 
-def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> TokenPooling | None:
-    """Returns the pooling of a folder that can be trained on; None where it says nothing.
+def check_keeps_case(folder: str | os.PathLike) -> None:
+    """Refuses a folder of sentence-transformers whose texts become lower case, whatever is trained.
 
     Args:
         folder: a local folder.
+
+    Raises:
+        ValueError: texts are lower-cased before the tokenizer.
+    """
+    if sentence_modules.lowercases(Path(sentence_modules.encoder_source(folder))):
+        raise ValueError(
+            f"{folder} lower-cases texts before the tokenizer (do_lower_case), which training "
+            "does not: lower-case them yourself and take that out of its settings"
+        )
+
+
+def trained_pooling(
+    folder: str | os.PathLike, given: TokenPooling | None = None, any_prompt: bool = False
+) -> TokenPooling:
+    """Returns the pooling that is trained: what is given, or that of a folder, or the mean.
+
+    Args:
+        folder: a local folder.
+        given: the pooling that was asked for; then what the folder has behind its encoder is not
+            looked at.
         any_prompt: whether the caller puts the prompt of every text before texts, as it must.
 
     Raises:
-        ValueError: there is more than a pooling and a norm, or several poolings.
+        ValueError: texts are lower-cased before the tokenizer; or, where none is given, there is
+            more than a pooling and a norm, or several poolings.
     """
     if not sentence_modules.is_sentence_folder(folder):
-        return None
+        return given or "mean"
+    check_keeps_case(folder)
+    if given is not None:
+        return given
     modules = sentence_modules.read(folder)
     if any(isinstance(step, sentence_modules.Dense) for step in modules.steps):
         raise ValueError(
@@ -149,11 +173,10 @@ def trained_pooling(folder: str | os.PathLike, any_prompt: bool = False) -> Toke
             "give pooling to train its encoder with them in it"
         )
     prompt = "" if any_prompt else modules.prompt
-    if prompt or modules.lowercase:
-        what = f"the prompt {prompt!r}" if prompt else "do_lower_case"
+    if prompt:
         raise ValueError(
-            f"{folder} changes texts before the tokenizer ({what}), which training does not: "
-            "change them yourself and take that out of its settings, or give pooling"
+            f"{folder} changes texts before the tokenizer (the prompt {prompt!r}), which training "
+            "does not: change them yourself and take that out of its settings, or give pooling"
         )
     [pooling, *others] = modules.pooling
     if others or pooling not in get_args(TokenPooling):

@@ -23,7 +23,7 @@ from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
 from keras_bert.layers.pooling import MaxOverTokens, SparseWeights
 from keras_bert.models import preset
-from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
+from keras_bert.models.embedders.sentence_embedder import UnflattenVectors, check_keeps_case
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.masked_lm import (
     BertMaskedLM,
@@ -102,8 +102,7 @@ class BertSparseEmbedder(TaskModel):
                 something behind it that is not trained here.
         """
         local = hub.local_folder(folder)
-        if arguments.get("activation") is None:
-            arguments["activation"] = trained_activation(local) or "relu"
+        arguments["activation"] = trained_activation(local, arguments.get("activation"))
         checkpoint = preset.read_checkpoint(sparse_modules.model_folder(local), ignore_config_keys)
         check_predicts_words(folder, checkpoint)
         return cast(Self, preset.from_checkpoint(cls, checkpoint, arguments))
@@ -136,27 +135,29 @@ class BertSparseEmbedder(TaskModel):
         return {"activation": self.activation}
 
 
-def trained_activation(folder: str | os.PathLike) -> SparseActivation | None:
-    """Returns how scores become weights in a folder that can be trained on; None where nobody says.
+def trained_activation(
+    folder: str | os.PathLike, given: SparseActivation | None = None
+) -> SparseActivation:
+    """Returns how scores become weights: as is given, or as a folder says, or by a ReLU.
 
     Args:
         folder: a local folder.
+        given: the activation that was asked for; then what the folder has behind its model is not
+            looked at.
 
     Raises:
-        ValueError: the folder lower-cases texts before its tokenizer, has something else for
-            queries, or cannot be reproduced.
+        ValueError: texts are lower-cased before the tokenizer; or, where none is given, the folder
+            has something else for queries, or cannot be reproduced.
     """
     if not sparse_modules.is_sparse_folder(folder):
-        return None
+        return given or "relu"
+    check_keeps_case(folder)
+    if given is not None:
+        return given
     modules = sparse_modules.read(folder)
     if modules.query_weights is not None:
         raise ValueError(
             f"{folder} has fixed weights for the words of queries, which are not trained here: "
             "give activation to train its model of texts for queries, too"
-        )
-    if modules.lowercase:
-        raise ValueError(
-            f"{folder} changes texts before the tokenizer (do_lower_case), which training does "
-            "not: change them yourself and take that out of its settings"
         )
     return modules.activation

@@ -22,7 +22,15 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
+from keras_bert.storage.tables import (
+    EXTENSIONS,
+    Row,
+    Table,
+    check_different_columns,
+    finite_number,
+    json_list,
+    read_table,
+)
 from keras_bert.storage.text_lines import check_parts, texts_table
 from keras_bert.tasks.classification.answer_table import LABEL_SEPARATOR, check_separable
 from keras_bert.tasks.classification.head import LabeledTexts, LabelType, TextHead
@@ -75,8 +83,12 @@ def csv_task(
 
     Raises:
         ValueError: labels are named twice, are fewer than two, no strings, given for a regression,
-            or one of several has "|" in its name; or windows are described that nothing pools.
+            or one of several has "|" in its name; or windows are described that nothing pools, or
+            a column is named twice.
     """
+    check_different_columns(
+        text_column=text_column, text_pair_column=text_pair_column, label_column=label_column
+    )
     if labels is not None:
         if label_type == "regression":
             raise ValueError(
@@ -121,7 +133,8 @@ def _read(
     }
     train = tables[TRAIN]
     text_columns = {TEXT: columns.text}
-    if columns.text_pair is not None or TEXT_PAIR in train.columns:
+    others = {*train.columns} - {columns.text, columns.label}
+    if columns.text_pair is not None or TEXT_PAIR in others:
         text_columns[TEXT_PAIR] = columns.text_pair or TEXT_PAIR
     if label_type != "regression" and labels is None:
         fields = _label_column(train, columns.label, label_type)
@@ -257,11 +270,17 @@ def read_texts_to_predict(
 
 def _label_column(table: Table, name: str, label_type: LabelType) -> list[str]:
     values = table.column(name, "name the right one with --label_column")
+    table.check_no_objects(name)
     if label_type == "multi_label":
         return values  # an empty field means none of the labels
     # Blanks around a label make no other class.
     values = [value.strip() for value in values]
     for row, value in zip(table.rows, values, strict=True):
+        if name in row.lists:
+            raise ValueError(
+                f"{table.path}, line {row.line}: {name} is a list: give one label, or learn "
+                "several with --multi_label"
+            )
         if not value:
             raise ValueError(
                 f"{table.path}, line {row.line}: the label is empty: label or remove the row"

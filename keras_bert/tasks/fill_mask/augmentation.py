@@ -26,7 +26,7 @@ from keras_bert.progress import Progress
 from keras_bert.storage.files import atomic_file
 from keras_bert.storage.paths import check_output
 from keras_bert.storage.tables import read_table
-from keras_bert.storage.text_lines import check_several
+from keras_bert.storage.text_lines import check_parts, check_several
 from keras_bert.tasks.fill_mask.augmentation_options import AugmentationOptions
 from keras_bert.tasks.fill_mask.masked_rows import MaskedRow, MaskedRows
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -237,6 +237,7 @@ def augment_file(
     if output.suffix != ".csv":
         raise ValueError(f"output is {output}: a CSV file is written, so let its name end in .csv")
     table = read_table(data)
+    text_columns = check_parts(text_columns, "text_columns", "column")
     names = list(text_columns) or [name for name in (TEXT, TEXT_PAIR) if name in table.columns]
     names = names or [TEXT]
     texts = [table.texts(name, "name the right one with --text_columns") for name in names]

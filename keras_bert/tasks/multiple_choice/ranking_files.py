@@ -16,7 +16,7 @@ import numpy as np
 
 from keras_bert.finetuning.task import Metric, PredictionInput, Task, TaskData, TaskDescription
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Table, read_table
+from keras_bert.storage.tables import EXTENSIONS, Table, check_different_columns, read_table
 from keras_bert.tasks.multiple_choice.head import ChoiceExample, ChoiceHead
 from keras_bert.tasks.sentence_embedding.embedding_files import (
     NEGATIVE,
@@ -41,7 +41,11 @@ def reranking_task(text_column: str = TEXT, positive_column: str = POSITIVE) -> 
     Args:
         text_column: column of the text, such as a question.
         positive_column: column of the passage that answers it.
+
+    Raises:
+        ValueError: both are one.
     """
+    check_different_columns(text_column=text_column, positive_column=positive_column)
     columns = {TEXT: text_column, POSITIVE: positive_column}
     metrics: dict[str, Metric] = {
         f"ndcg_at_{_LOOKED_AT}": functools.partial(_mean, value=ndcg),

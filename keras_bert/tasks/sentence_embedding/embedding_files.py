@@ -28,7 +28,15 @@ from keras_bert.finetuning.task import (
     TaskDescription,
 )
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, Row, Table, finite_number, json_list, read_table
+from keras_bert.storage.tables import (
+    EXTENSIONS,
+    Row,
+    Table,
+    check_different_columns,
+    finite_number,
+    json_list,
+    read_table,
+)
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
 from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics, similarity_metrics
@@ -55,6 +63,20 @@ class Columns(NamedTuple):
 
 
 _USUAL_COLUMNS = Columns()
+
+
+def answer_columns(text_column: str, positive_column: str) -> Columns:
+    """Returns the columns of texts and what answers them.
+
+    Args:
+        text_column: column of the text, such as a question.
+        positive_column: column of the text that is to be found.
+
+    Raises:
+        ValueError: both are one.
+    """
+    check_different_columns(text_column=text_column, positive_column=positive_column)
+    return Columns(text_column, positive_column)
 
 
 def _task(
@@ -100,9 +122,15 @@ def _task(
         teacher_temperature: divides a teacher's scores; None is 1.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or two columns are one.
     """
     scored = name == "similarity"
+    if scored:
+        check_different_columns(
+            text_column=text_column, text_pair_column=text_pair_column, score_column=score_column
+        )
+    else:
+        check_different_columns(text_column=text_column, positive_column=positive_column)
     if max_score is not None and not 0 < check_number("max_score", max_score) < math.inf:
         raise ValueError(f"max_score is {max_score}: it must be above 0")
     columns = Columns(text_column, positive_column, text_pair_column, score_column)

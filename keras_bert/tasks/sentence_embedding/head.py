@@ -12,6 +12,7 @@ import numpy as np
 from keras_bert.checkpoints import sentence_modules, sentence_prompts
 from keras_bert.choices import TokenPooling, check_choice
 from keras_bert.config import BertConfig
+from keras_bert.counts import plain_number
 from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder, trained_pooling
 from keras_bert.storage import hub
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
@@ -52,7 +53,8 @@ class EmbeddingHead(ComparedTextsHead):
         if self.pooling is not None:
             check_choice("pooling", self.pooling, TokenPooling)
         given: Any = self.matryoshka_dims
-        dims = tuple(given) if isinstance(given, list | tuple) else (given,)
+        is_list = isinstance(given, list | tuple | np.ndarray)
+        dims = tuple(map(plain_number, given)) if is_list else (given,)
         if len(set(dims)) < len(dims) or any(type(dim) is not int or dim < 1 for dim in dims):
             raise ValueError(
                 f"matryoshka_dims is {given!r}: give a list of different whole numbers above 0"
@@ -68,8 +70,7 @@ class EmbeddingHead(ComparedTextsHead):
         """
         local = hub.local_folder(folder)
         changes: dict[str, Any] = self.prompts_of(local)
-        if self.pooling is None:
-            changes["pooling"] = trained_pooling(local, any_prompt=True) or "mean"
+        changes["pooling"] = trained_pooling(local, self.pooling, any_prompt=True)
         return dataclasses.replace(self, **changes)
 
     def check_config(self, config: BertConfig) -> None:

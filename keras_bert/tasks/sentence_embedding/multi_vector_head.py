@@ -20,7 +20,7 @@ from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.layers.pooling import UnitTokens
 from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
-from keras_bert.models.embedders.sentence_embedder import UnflattenVectors
+from keras_bert.models.embedders.sentence_embedder import UnflattenVectors, check_keeps_case
 from keras_bert.storage import hub
 from keras_bert.storage.text_lines import check_string
 from keras_bert.tasks.sentence_embedding.answer_table import similarity_row
@@ -91,11 +91,7 @@ class MultiVectorHead(ComparedTextsHead):
                 f"{folder} has its encoder in a folder of its own, which is not trained from here: "
                 "move the files of that folder beside modules.json, and write its path as ''"
             )
-        if modules.lowercase:
-            raise ValueError(
-                f"{folder} lower-cases texts before the tokenizer (do_lower_case), which training "
-                "does not: lower-case them yourself and take that out of its settings"
-            )
+        check_keeps_case(folder)
         left_out = {"query expansion": modules.expansion, "a skiplist": modules.skiplist}
         if any(left_out.values()):
             names = " and ".join(name for name, value in left_out.items() if value)

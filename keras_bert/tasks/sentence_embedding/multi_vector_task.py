@@ -7,7 +7,7 @@ from keras_bert.finetuning.task import Task
 from keras_bert.tasks.sentence_embedding.embedding_files import (
     DEFAULTS,
     POSITIVE,
-    Columns,
+    answer_columns,
     read_answers,
 )
 from keras_bert.tasks.sentence_embedding.metrics import ranking_metrics
@@ -48,7 +48,7 @@ def multi_vector_retrieval_task(
         teacher_temperature: divides a teacher's scores; None is 1.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or both columns are one.
     """
     of_teacher = {"teacher_weight": teacher_weight, "teacher_temperature": teacher_temperature}
     of_loss: dict[str, Any] = {"temperature": temperature, **of_teacher}
@@ -62,7 +62,7 @@ def multi_vector_retrieval_task(
     )
     read = functools.partial(
         read_answers,
-        columns=Columns(text_column, positive_column),
+        columns=answer_columns(text_column, positive_column),
         of_loss={name: given[name] for name in of_teacher if name in given},
         scores_are="sums over tokens",
     )

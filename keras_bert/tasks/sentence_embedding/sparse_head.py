@@ -83,8 +83,7 @@ class SparseEmbeddingHead(ComparedTextsHead):
         """
         local = hub.local_folder(folder)
         changes: dict[str, Any] = self.prompts_of(local)
-        if self.activation is None:
-            changes["activation"] = trained_activation(local) or "relu"
+        changes["activation"] = trained_activation(local, self.activation)
         if self.initial_active_dims is None and sparse_modules.is_sparse_folder(local):
             changes["initial_active_dims"] = 0
         return dataclasses.replace(self, **changes)

@@ -8,7 +8,7 @@ from keras_bert.finetuning.task import Task
 from keras_bert.tasks.sentence_embedding.embedding_files import (
     DEFAULTS,
     POSITIVE,
-    Columns,
+    answer_columns,
     read_answers,
 )
 from keras_bert.tasks.sentence_embedding.metrics import sparse_ranking_metrics
@@ -52,7 +52,7 @@ def sparse_retrieval_task(
         teacher_temperature: divides a teacher's scores; None is 1.
 
     Raises:
-        ValueError: an argument is out of its range.
+        ValueError: an argument is out of its range, or both columns are one.
     """
     of_teacher = {"teacher_weight": teacher_weight, "teacher_temperature": teacher_temperature}
     of_loss: dict[str, Any] = {
@@ -71,7 +71,7 @@ def sparse_retrieval_task(
     )
     read = functools.partial(
         read_answers,
-        columns=Columns(text_column, positive_column),
+        columns=answer_columns(text_column, positive_column),
         of_loss={name: given[name] for name in of_teacher if name in given},
         scores_are="products of sparse vectors",
     )

@@ -18,7 +18,7 @@ from keras_bert.finetuning.task import (
 )
 from keras_bert.models.seq2seq.encoder_decoder import DecoderStart, Decoding
 from keras_bert.storage.data_sets import is_tfds
-from keras_bert.storage.tables import EXTENSIONS, read_table
+from keras_bert.storage.tables import EXTENSIONS, check_different_columns, read_table
 from keras_bert.tasks.seq2seq.head import (
     SOURCE,
     TARGET,
@@ -61,11 +61,7 @@ def seq2seq_task(
         ValueError: an argument is out of its range, or for the other decoding, or both columns are
             one.
     """
-    if source_column == target_column:
-        raise ValueError(
-            f"source_column and target_column are both {source_column!r}, so that the model would "
-            "learn to copy: name the column of the texts to write"
-        )
+    check_different_columns(source_column=source_column, target_column=target_column)
     check_choice("decoding", decoding, Decoding)
     needed_count("max_target_length", max_target_length, 2)
     settings: dict[str, dict[str, Any]] = {

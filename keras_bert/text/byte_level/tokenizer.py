@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.counts import check_switch
-from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
+from keras_bert.text.base_tokenizer import Tokenizer, piece_ids
 from keras_bert.text.byte_level.files import (
     AddedToken,
     ByteLevelBpeFiles,
@@ -191,8 +191,11 @@ class ByteLevelBpeTokenizer(Tokenizer):
 
         Returns:
             string [N].
+
+        Raises:
+            ValueError: one of them is no id of the vocabulary; in a graph TensorFlow tells.
         """
-        ids = as_ragged(ids, tf.int32)
+        ids = piece_ids(ids, self._vocabulary)
         ids = tf.ragged.boolean_mask(ids, tf.not_equal(ids, self._vocabulary.pad_id))
         joined = tf.strings.reduce_join(tf.gather(self._graph.strings, ids), axis=-1)
         return tf.strings.unicode_transcode(joined, "UTF-8", "UTF-8", errors="replace")

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_bert.counts import check_switch
-from keras_bert.text.base_tokenizer import Tokenizer, as_ragged
+from keras_bert.text.base_tokenizer import Tokenizer, piece_ids
 from keras_bert.text.sentencepiece.files import SentencePieceFiles, SentencePieceSettings
 from keras_bert.text.sentencepiece.graph import sentencepiece_graph
 from keras_bert.text.sentencepiece.model import base64_text, model_from_base64
@@ -118,8 +118,11 @@ class SentencePieceTokenizer(Tokenizer):
 
         Returns:
             string [N].
+
+        Raises:
+            ValueError: one of them is no id of the vocabulary; in a graph TensorFlow tells.
         """
-        ids = as_ragged(ids, tf.int32)
+        ids = piece_ids(ids, self._vocabulary)
         ids = tf.cast(ids, tf.int32)
         is_special = tf.reduce_any(tf.equal(ids.values[:, None], self._graph.special_ids), axis=1)
         kept = tf.ragged.boolean_mask(ids, ids.with_values(~is_special))
