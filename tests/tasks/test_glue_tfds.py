@@ -113,7 +113,11 @@ def test_examples_without_a_class_are_left_out_and_counted(capsys):
         (glue_task("rte"), "no_such_set", "TensorFlow Datasets knows no such data set"),
         (glue_task("mnli"), "tiny_glue/ax", "has no split 'train' among test: choose a data set"),
         (csv_task("sentence", labels=["a", "b"]), "tiny_sst", "names its classes itself"),
-        (csv_task("label"), "tiny_sst", "the feature 'label' is no text: name the right ones"),
+        (
+            csv_task("label", label_column="sentence"),
+            "tiny_sst",
+            "feature 'label' is no text: name",
+        ),
         (csv_task("sentence1"), "tiny_stsb", "the feature 'label' is no class"),
         (
             csv_task("sentence1", label_column="sentence2", label_type="regression"),
