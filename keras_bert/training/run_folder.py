@@ -22,7 +22,11 @@ PRETRAINING, FINETUNING = "pretraining", "fine-tuning"
 # What the lines of a file need to hold to be read, with its type.
 _METRICS_KEYS: Mapping[str, type] = {"split": str, "step": int}
 _STARTS_KEYS: Mapping[str, type] = {
-    **{"time": str, "step": int, "command": str, "machine": str, "versions": dict},
+    "time": str,
+    "step": int,
+    "command": str,
+    "machine": str,
+    "versions": dict,
     "devices": list,
 }
 HELD_OUT = "held_out"  # the split of a line that tells which records the next evaluations are of

@@ -220,9 +220,13 @@ def test_replicas_halve_the_loss_scale_once(two_devices):
     assert scale.value.numpy() == 2.0**14
 
 
-@pytest.mark.parametrize("cut", some_slow([(1, 1), (1, 2), (2, 1), (2, 2)], [(1, 1), (2, 2)]))
-def test_a_compiled_step_makes_the_same_update(one_replica, two_devices, cut):
-    replicas, accumulation_steps = cut
+@pytest.mark.parametrize(
+    "replicas_and_parts",
+    some_slow([(1, 1), (1, 2), (2, 1), (2, 2)], [(1, 1), (2, 2)]),
+    ids=str,
+)
+def test_a_compiled_step_makes_the_same_update(one_replica, two_devices, replicas_and_parts):
+    replicas, accumulation_steps = replicas_and_parts
     # Of one replica the whole step is compiled, of two the part before the sum over them.
     strategy = two_devices if replicas == 2 else tf.distribute.get_strategy()
     weights, metrics, _ = _train(strategy, accumulation_steps, compiled=True)

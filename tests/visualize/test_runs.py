@@ -238,10 +238,14 @@ def test_runs_of_a_search_are_listed(sentiment_run, tmp_path):
     metrics = {"validation": {"accuracy": 0.75}, "test": {"accuracy": 0.5}}
     runs = [{"name": "seed=0", "collapsed": None, "metrics": metrics}]
     runs.append({"name": "seed=1", "collapsed": "nan", "metrics": None})
+    # A correlation of one number with itself is none: null in the file.
+    no_number = {"validation": {"accuracy": None}, "test": {"accuracy": 0.5}}
+    runs.append({"name": "seed=2", "collapsed": None, "metrics": no_number})
     (folder / "results.json").write_text(json.dumps({"best": "seed=0", "runs": runs}))
     page = show_run(folder).html()
     assert '<th scope="row">seed=0</th><td>0.75</td><td>0.5</td>' in page
     assert '<th scope="row">seed=1</th><td></td><td></td>' in page
+    assert '<th scope="row">seed=2</th><td>nan</td><td>0.5</td>' in page
 
 
 def test_many_classes_are_a_list_of_mistakes(sentiment_run, tmp_path):

@@ -15,6 +15,7 @@ from keras_bert.config import read_json
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.search import RESULTS_FILE
 from keras_bert.finetuning.task import TASK_FILE
+from keras_bert.storage.files import nan_for_null
 from keras_bert.storage.paths import is_remote
 from keras_bert.storage.remote_folders import RUN_FILES, local_files
 from keras_bert.training.run_folder import FINETUNING, PRETRAINING, RunFolder, run_kind
@@ -123,7 +124,8 @@ def read_run(folder: str | os.PathLike) -> RunRecord:
         events=tuple(events),
         starts=tuple(run.read_starts()),
         warnings=tuple(warnings),
-        searched={one["name"]: one["metrics"] for one in runs},
+        # A run that did not end has no metrics; in those of one that did, null is NaN.
+        searched={one["name"]: one["metrics"] and nan_for_null(one["metrics"]) for one in runs},
     )
 
 
