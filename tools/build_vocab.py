@@ -169,7 +169,7 @@ def _learned(
     # of several languages are counted here.
     passes = 2 if values.type == "wordpiece" and not has_languages else 1
     total_bytes = sum(corpus.total_bytes for corpus in corpora.values())
-    with Progress(passes * total_bytes, "B", "reading the corpus") as progress:
+    with Progress(passes * total_bytes, "B", "reading the corpus", at_once=True) as progress:
         texts = {name: corpus.paragraphs(progress) for name, corpus in corpora.items()}
         paragraphs = _Joined(texts.values())
         if values.type == "wordpiece":

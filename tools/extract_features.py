@@ -88,7 +88,7 @@ def main(_: Sequence[str]) -> None:
     )
     sample = pca.VectorSample(_MOST_POINTS)
 
-    with Progress(texts.total, texts.unit, "extracting") as progress:
+    with Progress(texts.total, texts.unit, "extracting", at_once=True) as progress:
         features = extractor(texts.watched(progress))
         features = sample.watch(features, labels) if values.pca else features
         if to_projector:

@@ -139,7 +139,7 @@ def _words_of_texts(tokenizer: "CorpusTokenizer") -> tuple["WordCounts", list[st
 
     values = flags.FLAGS
     corpus = Corpus(values.input, values.text_field, values.errors)
-    with Progress(corpus.total_bytes, "B", "counting words") as progress:
+    with Progress(corpus.total_bytes, "B", "counting words", at_once=True) as progress:
         counts = count_words(tokenizer, corpus.paragraphs(progress))
     words = choose_new_words(counts, values.new_words, values.min_pieces, values.min_frequency)
     if not words:

@@ -42,7 +42,7 @@ def main(_: Sequence[str]) -> None:
     values = flags.FLAGS
     check_folder("--output", values.output)
     texts = FileTexts(values.input)
-    with Progress(texts.total, texts.unit, "reading") as progress:
+    with Progress(texts.total, texts.unit, "reading", at_once=True) as progress:
         statistics = head_statistics(
             values.init_from,
             itertools.islice(texts.watched(progress), values.max_texts),

@@ -39,7 +39,7 @@ def main(_: Sequence[str]) -> None:
     command_line.check_companions("input", "text_field", "errors")
     if values.input:
         corpus = Corpus(values.input, values.text_field, values.errors)
-        with Progress(corpus.total_bytes, "B", "counting words") as progress:
+        with Progress(corpus.total_bytes, "B", "counting words", at_once=True) as progress:
             report = inspect_vocabulary(values.vocab, corpus.paragraphs(progress))
     else:
         report = inspect_vocabulary(values.vocab)

@@ -92,7 +92,7 @@ def main(_: Sequence[str]) -> None:
     if separator is None:
         shown, written = _json_number, _json_objects(table)
     rows, moved = [], 0
-    with Progress(len(groups), "list", "ranking") as progress:
+    with Progress(len(groups), "list", "ranking", at_once=True) as progress:
         for members, candidates in zip(groups.values(), ranked, strict=True):
             for rank, candidate in enumerate(candidates, start=1):
                 scores_now = map(shown, (candidate.score, candidate.log_likelihood))

@@ -53,7 +53,7 @@ def main(_: Sequence[str]) -> None:
     texts = pieces = unknown = 0
     total = 0.0
     with (
-        Progress(sentences.total, sentences.unit, "scoring") as progress,
+        Progress(sentences.total, sentences.unit, "scoring", at_once=True) as progress,
         atomic_file(values.output) as temporary,
         open(temporary, "w", encoding="utf-8", newline="") as file,
     ):

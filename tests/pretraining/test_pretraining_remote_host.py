@@ -16,10 +16,12 @@ SCRIPT = str(ROOT / "tests" / "pretraining" / "remote_host.py")
 def _start(folder, *arguments):
     # The temporary folder that this names is another one for every process.
     folder.mkdir()
+    # AutoGraph imports what it writes there: without this, Python keeps the bytecode of it.
+    own = {"PYTHONPATH": str(ROOT), "TMPDIR": "/proc/self/cwd", "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.Popen(
         [sys.executable, SCRIPT, *map(str, arguments)],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": "/proc/self/cwd"},
+        env=os.environ | own,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
