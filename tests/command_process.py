@@ -40,7 +40,8 @@ class Started:
                 str(folder or Path.cwd()),
                 [*map(str, self._paths)],
                 [*map(str, arguments)],
-                dict(os.environ) | dict(environment or {}),
+                # A fork runs no exit handlers: what AutoGraph would remove then goes with the logs.
+                dict(os.environ) | {"TMPDIR": self._logs.name} | dict(environment or {}),
             ),
         )
         self._process.start()
