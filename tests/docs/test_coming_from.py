@@ -83,6 +83,7 @@ OF_SENTENCE_TRANSFORMERS = {
     "SentenceTransformer.encode": "",
     "SentenceTransformer.encode_query": "",
     "SentenceTransformer.encode_document": "",
+    "StaticEmbedding": ".sentence_transformer.modules",
     "MatryoshkaLoss": ".sentence_transformer.losses",
     "MultipleNegativesRankingLoss": ".sentence_transformer.losses",
     "CosineSimilarityLoss": ".sentence_transformer.losses",
