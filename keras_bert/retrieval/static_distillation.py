@@ -51,8 +51,8 @@ def distill_static_embeddings(
     Args:
         folder: a folder of sentence-transformers, or `hf://org/name`.
         output: folder to write, new or empty.
-        width: numbers of a vector, W, the directions in which pieces differ most; None keeps all,
-            turned so that the first ones say most. Not more than the encoder has.
+        width: the most numbers of a vector, W: the directions in which pieces differ most. None
+            keeps all, turned so that the first ones say most.
         sif_coefficient: a of the weights; larger ones are more alike. None weighs all pieces alike.
         texts: those whose pieces are counted for p. None takes Zipf's law: the id of a piece stands
             for its rank, as in vocabularies that are sorted by frequency.
@@ -90,11 +90,6 @@ def distill_static_embeddings(
         )
     tokenizer = family.tokenizer
     stored = _tokenizer_json(hub.local_folder(folder), tokenizer)
-    if width is not None and width > family.tracked.width:
-        raise ValueError(
-            f"width is {width}, but vectors of {folder} have {family.tracked.width} numbers: give "
-            "at most that"
-        )
     weights = np.ones(len(tokenizer.vocabulary))
     if sif_coefficient is not None:
         weights = sif_coefficient / (sif_coefficient + _probabilities(tokenizer, texts))

@@ -4,6 +4,8 @@ Oracles: model2vec and sentence-transformers, on the same folders.
 """
 
 import json
+import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,8 +17,10 @@ from keras_bert import SentenceEncoder, TextIndex
 from keras_bert.retrieval.static_distillation import distill_static_embeddings
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.signatures.options import ExportOptions
+from tests import command_process
 from tests.tolerances import ORACLE, REORDERED
 
+REPOSITORY = Path(__file__).parents[2]
 WIDTH = 6
 TEXTS = [
     *("the film was good", "", "The FILM, Zoë!", "\u0e01 film", "xyz", "[MASK] the</s> <unk>"),
@@ -109,7 +113,8 @@ def test_a_folder_of_sentence_transformers_encodes_alike(make, normalize, tmp_pa
     "config", [{"normalize": True}, {"max_length": 3}, {"normalize": False, "max_length": None}]
 )
 def test_a_folder_of_model2vec_encodes_alike(make, config, tmp_path):
-    model2vec = pytest.importorskip("model2vec")
+    import model2vec
+
     tokenizer = make()
     tensors = {"embeddings": table(tokenizer)}
     if "max_length" in config:
@@ -167,6 +172,32 @@ def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder
     short = SentenceEncoder.from_preset(weighed, normalize=False).encode(texts)
     factors = np.array([0.25 / (0.25 + 0.75), 0.25 / (0.25 + 0.25), 1])
     np.testing.assert_allclose(short, found[:, :2] * factors[:, None], **REORDERED)
+
+
+@pytest.mark.oracle
+def test_the_command_makes_what_both_libraries_open(model_folder, tmp_path):
+    import model2vec
+    from sentence_transformers import SentenceTransformer
+
+    shutil.copytree(model_folder("encoder"), tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("the film\n\nfilm\n")
+    tool = REPOSITORY / "tools" / "distill_static_embeddings.py"
+    flags = ("--init_from=model", "--pooling=mean", "--width=5", "--texts=texts.txt")
+    for form, more in (("sentence_transformers", ()), ("model2vec", ("--dtype=float16",))):
+        arguments = [tool, *flags, f"--output_dir={form}", f"--format={form}", *more]
+        done = command_process.run(arguments, tmp_path)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert f"static embeddings of 5 numbers: {form}" in done.stdout
+    done = command_process.run([tool, *flags, "--output_dir=model2vec"], tmp_path)
+    assert done.returncode == 1 and "model2vec" in done.stderr
+    texts = ["the film", "", "a good book !", "film xyz"]
+    theirs = SentenceTransformer(str(tmp_path / "sentence_transformers"), device="cpu")
+    ours = SentenceEncoder.from_preset(tmp_path / "sentence_transformers")
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), **ORACLE)
+    half = model2vec.StaticModel.from_pretrained(tmp_path / "model2vec")
+    found = SentenceEncoder.from_preset(tmp_path / "model2vec").encode(texts)
+    # They add up float16 and divide by the length in it.
+    np.testing.assert_allclose(found, half.encode(texts), atol=2e-3)
 
 
 def test_what_is_no_static_embedding_is_refused(model_folder, tmp_path):
