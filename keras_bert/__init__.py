@@ -142,6 +142,7 @@ _PUBLIC = {
     "TokenVectors": "tasks.sentence_embedding.token_vectors",
     "CrossEncoder": "retrieval.cross_encoder",
     "mine_negatives": "retrieval.hard_negatives",
+    "distill_static_embeddings": "retrieval.static_distillation",
     "export_litert": "serving.formats.litert_onnx",
     "export_onnx": "serving.formats.litert_onnx",
     "connect": "serving.client",
@@ -257,6 +258,9 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.sentence_encoder import SentenceEncoder as SentenceEncoder
     from keras_bert.retrieval.sparse_encoder import SparseEncoder as SparseEncoder
     from keras_bert.retrieval.sparse_index import SparseTextIndex as SparseTextIndex
+    from keras_bert.retrieval.static_distillation import (
+        distill_static_embeddings as distill_static_embeddings,
+    )
     from keras_bert.retrieval.text_index import TextIndex as TextIndex
     from keras_bert.rotary_configs import EuroBertConfig as EuroBertConfig
     from keras_bert.rotary_configs import GteConfig as GteConfig

@@ -206,24 +206,13 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         raise ValueError(
             f"{folder / MODULES_FILE} has {found} behind the Transformer: expected Pooling"
         )
-    steps: list[Dense | Normalize] = []
-    for name, path in rest[1:]:
-        if name == "Dense":
-            steps.append(_dense(folder / path))
-        elif name == "Normalize":
-            _check_inputs(folder / path / _CONFIG_FILE)
-            steps.append(Normalize())
-        elif name != "Dropout":  # which does nothing outside training
-            raise ValueError(
-                f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
-                "expected Transformer, Pooling, and then Dense, Normalize or Dropout"
-            )
+    steps = read_steps(folder, rest[1:], "Transformer, Pooling, and then")
     prompts = sentence_prompts.read(folder)
     pooling, include_prompt = _pooling(folder / rest[0][1] / _CONFIG_FILE, prompts.default)
     max_seq_length, lowercase = text_settings(folder / encoder_path, _TASK)
     return SentenceModules(
         pooling,
-        tuple(steps),
+        steps,
         max_seq_length,
         lowercase,
         prompts.default,
@@ -233,6 +222,35 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         include_prompt,
         similarity=prompts.similarity,
     )
+
+
+def read_steps(
+    folder: Path, modules: Sequence[tuple[str, str]], before: str
+) -> tuple[Dense | Normalize, ...]:
+    """Reads the modules that work on the vector of a sentence.
+
+    Args:
+        folder: holds `modules.json`.
+        modules: name and folder of each, see `module_list`.
+        before: what is expected in front of them, for the error.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged, or a module or a setting cannot be reproduced.
+    """
+    steps: list[Dense | Normalize] = []
+    for name, path in modules:
+        if name == "Dense":
+            steps.append(_dense(folder / path))
+        elif name == "Normalize":
+            _check_inputs(folder / path / _CONFIG_FILE)
+            steps.append(Normalize())
+        elif name != "Dropout":  # which does nothing outside training
+            raise ValueError(
+                f"{folder / MODULES_FILE} lists the module {name}, which cannot be reproduced: "
+                f"expected {before} Dense, Normalize or Dropout"
+            )
+    return tuple(steps)
 
 
 def write(folder: Path, pooling: str, width: int) -> None:

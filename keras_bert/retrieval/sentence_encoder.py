@@ -7,7 +7,7 @@ A vector does not depend on the batch that its text came in, rounding apart.
 
 import os
 from collections.abc import Sequence
-from typing import Self, cast
+from typing import Self, TypeAlias, cast
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +18,9 @@ from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
 from keras_bert.storage.text_lines import check_string, check_strings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
+from keras_bert.tasks.feature_extraction.static_signatures import StaticSignatures
+
+_Signatures: TypeAlias = EncoderSignatures | StaticSignatures
 
 
 class SentenceEncoder:
@@ -40,7 +43,7 @@ class SentenceEncoder:
         first, second = encoder.encode(["A man eats.", "Someone has lunch."])
     """
 
-    def __init__(self, signatures: EncoderSignatures):
+    def __init__(self, signatures: _Signatures):
         if signatures.tracked is None:
             raise ValueError(
                 "the folder has no modules.json that says how to make one vector of a sentence: "
@@ -73,6 +76,8 @@ class SentenceEncoder:
     ) -> Self:
         """Opens a folder of sentence-transformers, or any model folder with a pooling of its own.
 
+        A folder of static embeddings, also one of Model2Vec, is opened the same way.
+
         Args:
             folder: the folder, or `hf://org/name`.
             pooling: "cls", "mean", "max" or "pooler"; None takes what the folder says.
@@ -101,7 +106,7 @@ class SentenceEncoder:
             document_prompt=document_prompt,
         )
         # What is opened with this head has signatures of no other family.
-        return cls(cast(EncoderSignatures, open_signatures(folder, options, head="encoder")))
+        return cls(cast(_Signatures, open_signatures(folder, options, head="encoder")))
 
     def encode(
         self,

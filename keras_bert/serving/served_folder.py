@@ -4,6 +4,7 @@
     modules.json (sentence-transformers)        encoder with a sentence embedding, or words with
                                                 weights where it lists SpladePooling, or
                                                 vectors of tokens where it is of late interaction
+    a table of static embeddings                its sentence embedding
     task.json (a fine-tuning run of ours)       the head of its task
     a head of another library                   the head, described as far as its config tells
     masked LM or pretraining heads              fill-mask, unless it reads from left to right
@@ -24,6 +25,7 @@ from keras_bert.checkpoints import multi_vector_modules, sentence_modules, spars
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_prompts import Prompts
+from keras_bert.checkpoints.static_embeddings import folders as static_embeddings
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.choices import check_choice
 from keras_bert.finetuning.task import TASK_FILE, TaskDescription
@@ -46,6 +48,7 @@ from keras_bert.tasks.feature_extraction.pooling import (
     sentence_tokenizer,
 )
 from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
+from keras_bert.tasks.feature_extraction.static_signatures import StaticSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
 from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
@@ -77,6 +80,8 @@ def open_signatures(
     """
     check_choice("head", head, Head)
     folder = hub.local_folder(folder)
+    if head in ("auto", "encoder") and static_embeddings.is_static_folder(folder):
+        return _static_signatures(folder, options)
     sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
     if head == "encoder" or sentences:
         return _encoder_signatures(folder, options)
@@ -230,6 +235,16 @@ def _encoder_signatures(
         tokenizer = sentence_tokenizer(folder, inner, lowercase)
     family = EncoderSignatures(model, tokenizer, length, options, sentences)
     family.reason = why
+    return family
+
+
+def _static_signatures(folder: Path, options: ExportOptions) -> StaticSignatures:
+    _check_overrides(None, options)
+    table = static_embeddings.read(folder)
+    # "[MASK]" in a text is that token.
+    tokenizer = sentence_tokenizer(folder, table.tokenizer_folder, lowercase=False)
+    family = StaticSignatures(table, tokenizer, options)
+    family.reason = "sentence_embedding is the mean of static embeddings, as the files say"
     return family
 
 

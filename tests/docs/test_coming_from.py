@@ -83,6 +83,7 @@ OF_SENTENCE_TRANSFORMERS = {
     "SentenceTransformer.encode": "",
     "SentenceTransformer.encode_query": "",
     "SentenceTransformer.encode_document": "",
+    "StaticEmbedding": ".sentence_transformer.modules",
     "MatryoshkaLoss": ".sentence_transformer.losses",
     "MultipleNegativesRankingLoss": ".sentence_transformer.losses",
     "CosineSimilarityLoss": ".sentence_transformer.losses",
@@ -104,6 +105,7 @@ OF_SENTENCE_TRANSFORMERS = {
     "MultiVectorDistillKLDivLoss": ".multi_vector_encoder.losses",
 }
 
+OF_MODEL2VEC = ("StaticModel",)
 OF_GLINER = ("GLiNER", "UniEncoderSpanGLiNER", "flat_ner", "multi_label")
 
 
@@ -122,6 +124,15 @@ def test_names_of_gliner_exist():
 
 
 @pytest.mark.oracle
+def test_names_of_model2vec_exist():
+    import model2vec
+
+    names = [text for _, text in spans(0) if text.partition(".")[0] in OF_MODEL2VEC]
+    assert len(names) == 2
+    assert all(_resolves(model2vec, name) for name in names)
+
+
+@pytest.mark.oracle
 def test_names_of_transformers_exist():
     import transformers
 
@@ -137,7 +148,7 @@ def test_names_of_transformers_exist():
     problems = {"multi_label_classification", "regression"}
     for _, text in (pair for pair in spans(0) if pair[0] == "Hugging Face transformers"):
         name, arguments = NAME.fullmatch(text).groups()
-        if name.partition(".")[0] in OF_GLINER:
+        if name.partition(".")[0] in OF_GLINER + OF_MODEL2VEC:
             continue
         if name == "pipeline":
             assert arguments.strip('"') in transformers.pipelines.SUPPORTED_TASKS

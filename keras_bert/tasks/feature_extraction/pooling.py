@@ -42,18 +42,7 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if options.pooling is not None:
         # The folder's own way to pool is gone, and with it what it leaves out.
         wanted = dataclasses.replace(wanted, pooling=(options.pooling,), include_prompt=True)
-    given = {
-        name: getattr(options, name) for name in ("truncate_dim", "query_prompt", "document_prompt")
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    wanted = dataclasses.replace(wanted, **given)
-    if options.normalize is not None:
-        steps = wanted.steps
-        if not options.normalize:
-            steps = tuple(step for step in steps if not isinstance(step, Normalize))
-        elif not steps or not isinstance(steps[-1], Normalize):
-            steps = (*steps, Normalize())
-        wanted = dataclasses.replace(wanted, steps=steps)
+    wanted = overridden(wanted, options)
     told = f"sentence_embedding is {_shown(wanted)}"
     if stored is None:
         return wanted, f"{told}, as you state"
@@ -63,6 +52,23 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
         f"{told}, as you state; {sentence_modules.MODULES_FILE} says {_shown(stored)}, which was "
         "passed over"
     )
+
+
+def overridden(modules: SentenceModules, options: ExportOptions) -> SentenceModules:
+    """Returns modules with the prompts, the norm and the width that are asked for, if any are."""
+    given = {
+        name: getattr(options, name) for name in ("truncate_dim", "query_prompt", "document_prompt")
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    wanted = dataclasses.replace(modules, **given)
+    if options.normalize is None:
+        return wanted
+    steps = wanted.steps
+    if not options.normalize:
+        steps = tuple(step for step in steps if not isinstance(step, Normalize))
+    elif not steps or not isinstance(steps[-1], Normalize):
+        steps = (*steps, Normalize())
+    return dataclasses.replace(wanted, steps=steps)
 
 
 def sentence_tokenizer(folder: Path, inner: Path, lowercase: bool) -> Tokenizer:

@@ -101,7 +101,10 @@ class SentenceVectors(tf.Module):
         """
         encoded = TokenStates.of(windows, pooled_output, counts)
         pooled = [_pooled(mode, encoded) for mode in self.modules.pooling]
-        vectors = tf.concat(pooled, axis=-1)  # [N, H x modes]
+        return self.finish(tf.concat(pooled, axis=-1))
+
+    def finish(self, vectors: tf.Tensor) -> tf.Tensor:
+        """Returns float32 [N, D] of what the pooling made, float32 [N, H x modes]."""
         weights = iter(self._weights)
         for step in self.modules.steps:
             if isinstance(step, Dense):

@@ -79,12 +79,16 @@ class EncoderSignatures(SignatureFamily):
     def vectors(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts as they stand, whatever prompt the folder has."""
         if self._windows is None:
-            return self._vectors(self.encoder.sequence_output(self.preprocess(text)))
+            return self.vectors_of_rows(self.preprocess(text))
         vocabulary = self.tokenizer.vocabulary
         pieces = self.tokenizer(text)
         ids, segments = self._windows.rows(pieces, vocabulary)  # [N, windows, pieces]
         inputs = with_a_column(pad_rows(ids.values, segments.values, vocabulary))  # [W, S] each
         return self._vectors(self.encoder.sequence_output(inputs), ids.row_lengths())
+
+    def vectors_of_rows(self, inputs: Tensors) -> Tensors:
+        """Returns the vectors of texts as rows, int32 [N, S] each of ids, mask and segments."""
+        return self._vectors(self.encoder.sequence_output(inputs))
 
     def more_answers(self) -> dict[str, Callable[..., Tensors]]:
         """Returns that with a vector for each token, where a text is one row, and of prompts."""

@@ -1,0 +1,1 @@
+"""Tables of static embeddings: the folders of Model2Vec and of sentence-transformers."""

@@ -1,0 +1,224 @@
+"""Folders of static embeddings: one vector for each piece, and a text is the mean of those of it.
+
+Model2Vec             config.json with model_type "model2vec"; model.safetensors with `embeddings`
+                      [V, W], perhaps `mapping` [V] to fewer rows and `weights` [V]; tokenizer.json
+sentence-transformers modules.json that begins with StaticEmbedding, in whose folder
+                      model.safetensors has `embedding.weight` [V, W]; tokenizer.json beside it
+
+Model2Vec writes a modules.json, too, and leaves unknown pieces out of the mean, which
+sentence-transformers does not: a folder of Model2Vec is read as Model2Vec reads it.
+"""
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_bert.checkpoints import sentence_modules, sentence_prompts, torch_state
+from keras_bert.checkpoints.name_table import Tensors
+from keras_bert.checkpoints.sentence_modules import MODULES_FILE, Normalize, SentenceModules
+from keras_bert.config import read_json
+from keras_bert.counts import check_count
+from keras_bert.storage.files import write_json
+
+TOKENIZER_FILE = "tokenizer.json"
+
+_CONFIG_FILE = "config.json"
+_MODEL_TYPE = "model2vec"
+_MODULE = "StaticEmbedding"
+_MODULE_CLASS = f"sentence_transformers.models.{_MODULE}"
+_NORMALIZE_CLASS = "sentence_transformers.models.Normalize"
+_FOLDER, _NORM_FOLDER = f"0_{_MODULE}", "1_Normalize"
+# What Model2Vec cuts texts to where its config.json says nothing.
+_MAX_LENGTH = 512
+_TABLE, _MODEL2VEC_TABLE = "embedding.weight", "embeddings"
+_MAPPING, _WEIGHTS = "mapping", "weights"
+
+
+@dataclasses.dataclass(frozen=True)
+class StaticTable:
+    """What a folder of static embeddings says.
+
+    Attributes:
+        vectors: a row for each piece, [V, W], of any floating dtype or int8.
+        modules: the steps behind the mean, prompts and similarity; `max_seq_length` is the most
+            pieces of a text, None for all.
+        tokenizer_folder: where its tokenizer.json lies.
+        dropped: the unknown piece, where it is left out of the mean; else None.
+        cuts_characters: whether texts are cut to as many times the median length of a piece as they
+            may have pieces, before they are cut into these.
+    """
+
+    vectors: np.ndarray
+    modules: SentenceModules
+    tokenizer_folder: Path
+    dropped: str | None
+    cuts_characters: bool
+
+
+def is_static_folder(folder: str | os.PathLike) -> bool:
+    """Whether a folder holds static embeddings, of Model2Vec or of sentence-transformers.
+
+    Raises:
+        ValueError: `config.json` or `modules.json` in it is damaged.
+    """
+    return _is_model2vec(Path(folder)) or _is_static_module(Path(folder))
+
+
+def read(folder: str | os.PathLike) -> StaticTable:
+    """Reads a folder of either form.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged, a tensor is missing or of another shape, or a module cannot
+            be reproduced.
+    """
+    folder = Path(folder)
+    if _is_model2vec(folder):
+        return _read_model2vec(folder)
+    (_, path), *rest = sentence_modules.module_list(folder, (_MODULE,), "static embedding")
+    prompts = sentence_prompts.read(folder)
+    inner = folder / path
+    truncation = _read_tokenizer(inner).get("truncation") or {}
+    modules = SentenceModules(
+        ("mean",),
+        sentence_modules.read_steps(folder, rest, f"{_MODULE}, and then"),
+        truncation.get("max_length"),
+        prompt=prompts.default,
+        prompts=prompts.by_name,
+        query_prompt=prompts.query,
+        document_prompt=prompts.document,
+        similarity=prompts.similarity,
+    )
+    tensors = torch_state.read(inner)
+    name = _TABLE if _TABLE in tensors.shapes else _MODEL2VEC_TABLE
+    return StaticTable(_table(tensors, name), modules, inner, None, False)
+
+
+def write(
+    folder: Path, vectors: np.ndarray, tokenizer: dict[str, Any], normalize: bool, model2vec: bool
+) -> None:
+    """Writes a folder, which `read`, Model2Vec and sentence-transformers open.
+
+    Args:
+        folder: exists, and is empty.
+        vectors: a row for each piece, float32 or float16 [V, W].
+        tokenizer: content of the tokenizer.json.
+        normalize: whether vectors of texts are divided by their length.
+        model2vec: whether the form is that of Model2Vec, else that of sentence-transformers.
+    """
+    # Neither library pads, and each has a length of its own.
+    tokenizer = tokenizer | {"truncation": None, "padding": None}
+    inner = folder if model2vec else folder / _FOLDER
+    inner.mkdir(exist_ok=True)
+    torch_state.write({_MODEL2VEC_TABLE if model2vec else _TABLE: vectors}, inner)
+    write_json(inner / TOKENIZER_FILE, tokenizer)
+    entries = [
+        {"idx": 0, "name": "0", "path": "." if model2vec else _FOLDER, "type": _MODULE_CLASS}
+    ]
+    if normalize:
+        (folder / _NORM_FOLDER).mkdir()
+        write_json(folder / _NORM_FOLDER / _CONFIG_FILE, {})
+        entries.append({"idx": 1, "name": "1", "path": _NORM_FOLDER, "type": _NORMALIZE_CLASS})
+    if model2vec:
+        config = {
+            "model_type": _MODEL_TYPE,
+            "architectures": ["StaticModel"],
+            "hidden_dim": vectors.shape[1],
+            "normalize": normalize,
+            "embedding_dtype": vectors.dtype.name,
+            "max_length": _MAX_LENGTH,
+        }
+        write_json(folder / _CONFIG_FILE, config)
+    else:
+        settings: dict[str, Any] = {
+            "prompts": {},
+            "default_prompt_name": None,
+            "similarity_fn_name": "cosine",
+        }
+        write_json(folder / sentence_prompts.MODEL_FILE, settings)
+    write_json(folder / MODULES_FILE, entries)
+
+
+def _is_model2vec(folder: Path) -> bool:
+    file = folder / _CONFIG_FILE
+    return file.is_file() and read_json(file).get("model_type") == _MODEL_TYPE
+
+
+def _is_static_module(folder: Path) -> bool:
+    file = folder / MODULES_FILE
+    entries = sentence_modules.module_entries(file) if file.is_file() else []
+    return bool(entries) and entries[0][0].endswith(f".{_MODULE}")
+
+
+def _read_model2vec(folder: Path) -> StaticTable:
+    file = folder / _CONFIG_FILE
+    config = read_json(file)
+    normalize, length = config.get("normalize", False), config.get("max_length", _MAX_LENGTH)
+    if not isinstance(normalize, bool):
+        raise ValueError(f"{file}: normalize is {normalize!r}: it must be true or false")
+    try:
+        check_count("max_length", length)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
+    prompts = sentence_prompts.read(folder)
+    modules = SentenceModules(
+        ("mean",),
+        (Normalize(),) if normalize else (),
+        length,
+        prompt=prompts.default,
+        prompts=prompts.by_name,
+        query_prompt=prompts.query,
+        document_prompt=prompts.document,
+        similarity=prompts.similarity,
+    )
+    model = _read_tokenizer(folder).get("model") or {}
+    dropped = model.get("unk_token")
+    if model.get("unk_id") is not None:  # of Unigram
+        dropped = model["vocab"][model["unk_id"]][0]
+    vectors = _table(torch_state.read(folder), _MODEL2VEC_TABLE)
+    return StaticTable(vectors, modules, folder, dropped, True)
+
+
+def _read_tokenizer(folder: Path) -> dict[str, Any]:
+    if not (folder / TOKENIZER_FILE).is_file():
+        raise FileNotFoundError(
+            f"there is no {folder / TOKENIZER_FILE}: the folder of static embeddings is incomplete"
+        )
+    return read_json(folder / TOKENIZER_FILE)
+
+
+def _table(tensors: Tensors, name: str) -> np.ndarray:
+    """Returns a row for each piece: with mapping and weights of Model2Vec in it."""
+    known = {name} if name == _TABLE else {name, _MAPPING, _WEIGHTS}
+    found = dict(tensors.shapes)
+    if name not in found or found.keys() - known or len(found[name]) != 2:
+        raise ValueError(
+            f"{tensors.source} holds {found}: expected {name} of shape [pieces, width]"
+            + (
+                f", and perhaps {_MAPPING} and {_WEIGHTS} of shape [pieces]"
+                if known > {name}
+                else ""
+            )
+        )
+    vectors = tensors.read(name)
+    if _MAPPING in found:
+        mapping = tensors.read(_MAPPING)
+        if mapping.ndim != 1 or ((mapping < 0) | (mapping >= len(vectors))).any():
+            raise ValueError(
+                f"{tensors.source}: {_MAPPING} has shape {mapping.shape} and numbers from "
+                f"{mapping.min()} to {mapping.max()}, but {name} has {len(vectors)} rows: fetch "
+                "the file again"
+            )
+        vectors = vectors[mapping.astype(np.int64)]
+    if _WEIGHTS in found:
+        weights = tensors.read(_WEIGHTS)
+        if weights.shape != (len(vectors),):
+            raise ValueError(
+                f"{tensors.source}: {_WEIGHTS} has shape {weights.shape}, but there are "
+                f"{len(vectors)} pieces: fetch the file again"
+            )
+        vectors = vectors.astype(np.float32) * weights.astype(np.float32)[:, None]
+    return vectors

@@ -1,0 +1,226 @@
+"""Static embeddings: folders of Model2Vec and sentence-transformers, and those distilled here.
+
+Oracles: model2vec and sentence-transformers, on the same folders.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tokenizers
+from safetensors.numpy import save_file
+
+from keras_bert import SentenceEncoder, TextIndex
+from keras_bert.retrieval.static_distillation import distill_static_embeddings
+from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.signatures.options import ExportOptions
+from tests import command_process
+from tests.tolerances import ORACLE, REORDERED
+
+REPOSITORY = Path(__file__).parents[2]
+WIDTH = 6
+TEXTS = [
+    *("the film was good", "", "The FILM, Zoë!", "\u0e01 film", "xyz", "[MASK] the</s> <unk>"),
+    "good " * 40,
+]
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+PIECES += ["the", "film", "was", "good", ",", "!", "zoe", "##s"]
+
+
+def word_pieces():
+    """BERT's, with the rows that its tokenizer makes."""
+    model = tokenizers.models.WordPiece(
+        {piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]"
+    )
+    made = tokenizers.Tokenizer(model)
+    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    made.add_special_tokens(PIECES[:5])
+    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return made
+
+
+def byte_level():
+    """RoBERTa's."""
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    made = tokenizers.Tokenizer(tokenizers.models.BPE())
+    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
+        vocab_size=280,
+        special_tokens=[*special, "<mask>"],
+        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(["the film was good, the film"] * 4, trainer)
+    made.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True)
+    return made
+
+
+def unigram():
+    """XLM-R's."""
+    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0)]
+    pieces += [("▁the", -3.0), ("▁film", -4.0), ("▁was", -4.5), ("▁good", -5.0), ("o", -6.0)]
+    pieces += [("good", -7.0), ("<mask>", 0.0)]
+    made = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=3))
+    steps = tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(list(steps))
+    made.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        "<s> $A </s>", "<s> $A </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)]
+    )
+    return made
+
+
+def table(tokenizer, dtype=np.float32):
+    shape = [tokenizer.get_vocab_size(), WIDTH]
+    return np.random.default_rng(5).normal(size=shape).astype(dtype)
+
+
+def model2vec_folder(folder, tokenizer, tensors, **config):
+    folder.mkdir()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", **config}))
+    return folder
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("make", [word_pieces, byte_level, unigram])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_a_folder_of_sentence_transformers_encodes_alike(make, normalize, tmp_path):
+    from sentence_transformers import SentenceTransformer, models
+
+    tokenizer = make()
+    modules = [models.StaticEmbedding(tokenizer, embedding_weights=table(tokenizer))]
+    modules += [models.Normalize()] if normalize else []
+    SentenceTransformer(modules=modules, device="cpu").save(str(tmp_path / "model"))
+    expected = SentenceTransformer(str(tmp_path / "model"), device="cpu").encode(TEXTS)
+
+    encoder = SentenceEncoder.from_preset(tmp_path / "model")
+    found = encoder.encode(TEXTS, batch_size=3)
+
+    assert encoder.width == WIDTH
+    np.testing.assert_allclose(found, expected, **ORACLE)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("make", [word_pieces, byte_level, unigram])
+@pytest.mark.parametrize(
+    "config", [{"normalize": True}, {"max_length": 3}, {"normalize": False, "max_length": None}]
+)
+def test_a_folder_of_model2vec_encodes_alike(make, config, tmp_path):
+    import model2vec
+
+    tokenizer = make()
+    tensors = {"embeddings": table(tokenizer)}
+    if "max_length" in config:
+        count = len(tensors["embeddings"])
+        tensors["mapping"] = np.arange(count)[::-1].copy() // 2
+        tensors["weights"] = np.linspace(0.1, 2, count).astype(np.float32)
+    folder = model2vec_folder(tmp_path / "model", tokenizer, tensors, **config)
+
+    expected = model2vec.StaticModel.from_pretrained(folder).encode(TEXTS)
+    found = SentenceEncoder.from_preset(folder).encode(TEXTS, batch_size=3)
+
+    np.testing.assert_allclose(found, expected, **ORACLE)
+
+
+def test_the_mean_is_that_of_the_known_pieces_and_serves_alike(tmp_path):
+    tokenizer = word_pieces()
+    vectors = table(tokenizer)
+    folder = model2vec_folder(tmp_path / "model", tokenizer, {"embeddings": vectors})
+    texts = ["the xyz films", "", "xyz"]
+    expected = np.stack([vectors[[5, 6, 12]].mean(axis=0), np.zeros(WIDTH), np.zeros(WIDTH)])
+
+    np.testing.assert_allclose(
+        SentenceEncoder.from_preset(folder).encode(texts), expected, **REORDERED
+    )
+    short = SentenceEncoder.from_preset(folder, truncate_dim=2, max_seq_length=5)
+    np.testing.assert_allclose(short.encode(texts), expected[:, :2], **REORDERED)
+    index = TextIndex.build(SentenceEncoder.from_preset(folder), ["film", "good"])
+    assert index.search(["films"], top_k=1)[0][0].text == "film"
+    written = export_saved_model(folder, tmp_path / "served", options=ExportOptions(max_batch=4))
+    loaded = tf.saved_model.load(str(written))
+    served = loaded.signatures["serving_default"](text=tf.constant(texts))["sentence_embedding"]
+    np.testing.assert_allclose(served, expected, **REORDERED)
+
+
+@pytest.mark.parametrize("model2vec", [False, True])
+def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder, tmp_path):
+    """All directions, equal weights: the turn that PCA is leaves distances as they are."""
+    source = model_folder("encoder")
+    teacher = SentenceEncoder.from_preset(source, pooling="mean", normalize=False)
+    folder = distill_static_embeddings(
+        source, tmp_path / "all", None, None, model2vec=model2vec, pooling="mean"
+    )
+    student = SentenceEncoder.from_preset(folder, normalize=False)
+    texts = ["film", "the", "!"]  # a piece each
+    found, expected = student.encode(texts), teacher.encode(texts)
+    np.testing.assert_allclose(
+        np.linalg.norm(found - found[[1, 2, 0]], axis=1),
+        np.linalg.norm(expected - expected[[1, 2, 0]], axis=1),
+        **REORDERED,
+    )
+    # Counts: "film" 3 of 4, "the" 1 of 4; the rest never, so it weighs 1.
+    weighed = distill_static_embeddings(
+        source, tmp_path / "few", 2, 0.25, ["film film", "the film"], model2vec, pooling="mean"
+    )
+    short = SentenceEncoder.from_preset(weighed, normalize=False).encode(texts)
+    factors = np.array([0.25 / (0.25 + 0.75), 0.25 / (0.25 + 0.25), 1])
+    np.testing.assert_allclose(short, found[:, :2] * factors[:, None], **REORDERED)
+
+
+@pytest.mark.oracle
+def test_the_command_makes_what_both_libraries_open(model_folder, tmp_path):
+    import model2vec
+    from sentence_transformers import SentenceTransformer
+
+    shutil.copytree(model_folder("encoder"), tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("the film\n\nfilm\n")
+    tool = REPOSITORY / "tools" / "distill_static_embeddings.py"
+    flags = ("--init_from=model", "--pooling=mean", "--width=5", "--texts=texts.txt")
+    for form, more in (("sentence_transformers", ()), ("model2vec", ("--dtype=float16",))):
+        arguments = [tool, *flags, f"--output_dir={form}", f"--format={form}", *more]
+        done = command_process.run(arguments, tmp_path)
+        assert done.returncode == 0, done.stderr[-2000:]
+        assert f"static embeddings of 5 numbers: {form}" in done.stdout
+    done = command_process.run([tool, *flags, "--output_dir=model2vec"], tmp_path)
+    assert done.returncode == 1 and "model2vec" in done.stderr
+    texts = ["the film", "", "a good book !", "film xyz"]
+    theirs = SentenceTransformer(str(tmp_path / "sentence_transformers"), device="cpu")
+    ours = SentenceEncoder.from_preset(tmp_path / "sentence_transformers")
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), **ORACLE)
+    half = model2vec.StaticModel.from_pretrained(tmp_path / "model2vec")
+    found = SentenceEncoder.from_preset(tmp_path / "model2vec").encode(texts)
+    # They add up float16 and divide by the length in it.
+    np.testing.assert_allclose(found, half.encode(texts), atol=2e-3)
+
+
+def test_what_is_no_static_embedding_is_refused(model_folder, tmp_path):
+    tokenizer = word_pieces()
+    vectors = table(tokenizer)
+    few = model2vec_folder(tmp_path / "few", tokenizer, {"embeddings": vectors[:4]})
+    with pytest.raises(ValueError, match=r"4 rows, but .* 13 pieces"):
+        SentenceEncoder.from_preset(few)
+    other = model2vec_folder(tmp_path / "other", tokenizer, {"vectors": vectors})
+    with pytest.raises(ValueError, match="expected embeddings of shape"):
+        SentenceEncoder.from_preset(other)
+    mapped = {"embeddings": vectors, "mapping": np.arange(13) + 1}
+    with pytest.raises(ValueError, match="mapping has shape"):
+        SentenceEncoder.from_preset(model2vec_folder(tmp_path / "map", tokenizer, mapped))
+    whole = model2vec_folder(tmp_path / "whole", tokenizer, {"embeddings": vectors})
+    with pytest.raises(ValueError, match="--pooling is for an encoder"):
+        SentenceEncoder.from_preset(whole, pooling="cls")
+    with pytest.raises(ValueError, match="dtype is int8"):
+        export_saved_model(whole, tmp_path / "served", options=ExportOptions(dtype="int8"))
+    with pytest.raises(ValueError, match="is no sentence encoder"):
+        distill_static_embeddings(whole, tmp_path / "again")
+    with pytest.raises(ValueError, match="sif_coefficient is 2"):
+        distill_static_embeddings(model_folder("encoder"), tmp_path / "again", sif_coefficient=2)
+    (whole / "tokenizer.json").unlink()
+    with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
+        SentenceEncoder.from_preset(whole)
