@@ -92,6 +92,8 @@ _PUBLIC = {
     "LabeledTexts": "tasks.classification.head",
     "labeled_pairs": "tasks.classification.few_shot",
     "fit_logistic_regression": "tasks.classification.few_shot",
+    "FewShotOptions": "tasks.classification.few_shot_options",
+    "train_few_shot": "tasks.classification.few_shot_training",
     "ChoiceExample": "tasks.multiple_choice.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
@@ -273,6 +275,8 @@ if TYPE_CHECKING:
         fit_logistic_regression as fit_logistic_regression,
     )
     from keras_bert.tasks.classification.few_shot import labeled_pairs as labeled_pairs
+    from keras_bert.tasks.classification.few_shot_options import FewShotOptions as FewShotOptions
+    from keras_bert.tasks.classification.few_shot_training import train_few_shot as train_few_shot
     from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
     from keras_bert.tasks.classification.glue_benchmark import run_glue as run_glue
     from keras_bert.tasks.classification.head import LabeledTexts as LabeledTexts

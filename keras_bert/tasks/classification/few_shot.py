@@ -8,17 +8,15 @@ class are alike and those of two are not. Its vectors are then told apart by a l
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from keras_bert.choices import check_choice
+from keras_bert.choices import PairSampling, check_choice
 from keras_bert.counts import check_count, check_number, needed_count
 from keras_bert.progress import Progress
 from keras_bert.tasks.classification.head import LabeledTexts
 from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample
-
-PairSampling = Literal["oversampling", "undersampling", "unique"]
 
 # Newton's method needs about ten steps; these are for the worst data.
 _MOST_STEPS = 100
