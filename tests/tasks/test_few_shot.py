@@ -7,6 +7,7 @@ the vectors of a `SentenceEncoder`, which knows nothing of classes.
 import collections
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from keras_bert import (
     train_few_shot,
 )
 from keras_bert.models.conversion.convert import convert
+from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.tasks.classification.few_shot import fit_logistic_regression, labeled_pairs
 from keras_bert.tasks.classification.head import LabeledTexts
@@ -42,6 +44,7 @@ from tests.markers import some_fast
 from tests.signatures.tiny_models import ask, random_texts, write_model
 from tests.tolerances import REORDERED
 
+SERVED_OPERATIONS = Path(__file__).parents[1] / "serving" / "served_operations.txt"
 # 3 texts of one class and 2 of another: 3 + 3 and 2 + 1 pairs are alike, 3 * 2 are not.
 TEXTS = LabeledTexts(["a", "b", "c", "x", "y"], labels=[0, 0, 0, 1, 1])
 ALIKE = {"aa", "ab", "ac", "bb", "bc", "cc", "xx", "xy", "yy"}
@@ -280,6 +283,10 @@ def test_a_few_shot_run_is_a_classifier_of_its_encoder(few_shot, tmp_path):
     np.testing.assert_allclose(answer["scores"], expected, **REORDERED)
     named = np.array([b"neg", b"pos"])[expected.argmax(axis=-1)]
     assert (answer["label"].numpy() == named).all()
+
+    # Beside what other served graphs use, two operations of TensorFlow's own.
+    listed = {line.split()[0] for line in SERVED_OPERATIONS.read_text().splitlines()}
+    assert graph_operations(exported) - listed == {"Sqrt", "Square"}
 
     # What was measured is what the folder answers.
     rows = list(sentiment_rows(32, 2))
