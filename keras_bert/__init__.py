@@ -90,6 +90,10 @@ _PUBLIC = {
     "run_glue": "tasks.classification.glue_benchmark",
     "GlueResult": "tasks.classification.glue_benchmark",
     "LabeledTexts": "tasks.classification.head",
+    "labeled_pairs": "tasks.classification.few_shot",
+    "fit_logistic_regression": "tasks.classification.few_shot",
+    "FewShotOptions": "tasks.classification.few_shot_options",
+    "train_few_shot": "tasks.classification.few_shot_training",
     "ChoiceExample": "tasks.multiple_choice.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
@@ -271,6 +275,12 @@ if TYPE_CHECKING:
     from keras_bert.serving.formats.litert_onnx import export_onnx as export_onnx
     from keras_bert.serving.saved_model import export_saved_model as export_saved_model
     from keras_bert.signatures.options import ExportOptions as ExportOptions
+    from keras_bert.tasks.classification.few_shot import (
+        fit_logistic_regression as fit_logistic_regression,
+    )
+    from keras_bert.tasks.classification.few_shot import labeled_pairs as labeled_pairs
+    from keras_bert.tasks.classification.few_shot_options import FewShotOptions as FewShotOptions
+    from keras_bert.tasks.classification.few_shot_training import train_few_shot as train_few_shot
     from keras_bert.tasks.classification.glue_benchmark import GlueResult as GlueResult
     from keras_bert.tasks.classification.glue_benchmark import run_glue as run_glue
     from keras_bert.tasks.classification.head import LabeledTexts as LabeledTexts

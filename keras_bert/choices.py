@@ -23,6 +23,8 @@ LayerStrategy = Literal[
 WindowPoolingChoice = Literal["mean", "max", "attention"]
 # How vectors of the tokens of a text become one that is trained (layers/pooling.py).
 TokenPooling = Literal["mean", "cls", "max"]
+# Which pairs of labeled texts are learned from (tasks/classification/few_shot.py).
+PairSampling = Literal["oversampling", "undersampling", "unique"]
 # How scores of words become weights of a sparse vector (layers/pooling.py).
 SparseActivation = Literal["relu", "log1p_relu"]
 # What gets a vector of its own (tasks/feature_extraction/extraction.py).

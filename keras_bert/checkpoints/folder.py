@@ -114,6 +114,12 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike, format: Format) -> 
     Raises:
         ValueError: the format cannot hold the head or a value of the config.
     """
+    if pooling := checkpoint.head.get("pooling"):
+        raise ValueError(
+            f"the {checkpoint.architecture} tells classes apart by pooled vectors of tokens "
+            f"(pooling {pooling!r}), and the format {format} has no such head: convert its encoder "
+            "alone (from_preset of BertEncoder, save_to_preset), or export it to be served"
+        )
     if format == "hf" and checkpoint.architecture == ENCODER_DECODER:
         encoder_decoder.write(checkpoint, folder)
     else:

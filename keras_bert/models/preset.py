@@ -331,6 +331,20 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
     return checkpoints.read_config(folder, ignore_config_keys)
 
 
+def read_head(folder: str | os.PathLike) -> dict[str, Any]:
+    """Returns the arguments of the head that a folder of ours keeps; of other formats nothing.
+
+    Args:
+        folder: the folder, or `hf://org/name`.
+
+    Raises:
+        FileNotFoundError: it is no model folder.
+        ValueError: the config is damaged.
+    """
+    folder = hub.local_folder(encoder_source(folder))
+    return _given(read_json(folder / CONFIG_FILE).get("head", {})) if is_ours(folder) else {}
+
+
 def read_checkpoint(
     folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()
 ) -> Checkpoint:
@@ -450,7 +464,8 @@ def from_checkpoint(cls: type, checkpoint: Checkpoint, arguments: dict[str, Any]
             stacklevel=3,
         )
     row = MODEL_CLASSES.get(architecture)
-    if row is not None and row.uses_pooler and any(path in POOLER for path in fresh):
+    reads_pooler = row is not None and row.uses_pooler and not model.head_config().get("pooling")
+    if reads_pooler and any(path in POOLER for path in fresh):
         warnings.warn(
             f"the checkpoint has no pooler, which {cls.__name__} uses: it starts with random "
             "weights and must be trained",

@@ -1,13 +1,17 @@
 """What all models with a head share: an encoder inside, presets, serialization."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import keras
 
+from keras_bert.choices import TokenPooling
+from keras_bert.config import BertConfig
 from keras_bert.counts import check_count
+from keras_bert.features import INPUT_MASK
 from keras_bert.layers.dropout import Dropout
 from keras_bert.layers.initializer import truncated_normal
+from keras_bert.layers.pooling import SentencePooling
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.preset import PresetModel, inner_layers
 
@@ -58,6 +62,42 @@ def output_dropout(encoder: BertEncoder) -> Dropout:
     return Dropout(
         encoder.config.output_dropout_prob, seed=seed, dtype=encoder.policy, name="output_dropout"
     )
+
+
+def sentence_vectors(encoder: BertEncoder, inputs: Mapping[str, Any], pooling: TokenPooling) -> Any:
+    """Returns vectors of length 1 of texts, float32 [B, H], pooled from those of their tokens.
+
+    Args:
+        encoder: the encoder.
+        inputs: what it reads, int32 [B, S] each.
+        pooling: "mean", "cls" or "max"; see `SentencePooling`.
+
+    Raises:
+        ValueError: the pooling is another one, or that of a piece that sees nothing of the text.
+    """
+    check_sees_text(encoder.config, (pooling,))
+    # Of the vectors of all tokens, or of the first alone: [B, S or 1, H].
+    first = 0 * inputs[INPUT_MASK][:, :1] if pooling == "cls" else None
+    states = encoder(inputs, output_positions=first)["sequence_output"]
+    pool = SentencePooling(pooling, dtype="float32", name="sentence_pooling")
+    return pool(states, inputs[INPUT_MASK])
+
+
+def check_sees_text(config: BertConfig, pooling: Collection[str]) -> None:
+    """Refuses the vector of [CLS] where it stands before all that it could tell of.
+
+    Args:
+        config: that of the encoder.
+        pooling: how vectors of tokens become one.
+
+    Raises:
+        ValueError: the model reads from left to right, and `pooling` takes its first piece.
+    """
+    if config.left_to_right and "cls" in pooling:
+        raise ValueError(
+            "pooling is 'cls', but the model reads from left to right, so [CLS] sees nothing of a "
+            "text and has the same vector in all: give 'mean' or 'max'"
+        )
 
 
 def read_tokens(encoder: BertEncoder, sequence_output: Any) -> Any:

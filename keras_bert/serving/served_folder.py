@@ -32,10 +32,10 @@ from keras_bert.finetuning.task import TASK_FILE, TaskDescription
 from keras_bert.generation.signatures import GenerationSignatures
 from keras_bert.models import preset
 from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
-from keras_bert.models.embedders.sentence_embedder import check_sees_text
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.masked_lm import BertMaskedLM
+from keras_bert.models.task_model import check_sees_text
 from keras_bert.serving.int8_products import quantize, quantize_for_onednn
 from keras_bert.signatures.base import SignatureFamily
 from keras_bert.signatures.options import ExportOptions, Head

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from keras_bert.checkpoints.model_classes import ENCODER, MODEL_CLASSES, TOKEN_LABELERS
 from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS, variable_shapes
+from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models import registry
@@ -34,6 +35,7 @@ def forward_flops(
     batch_size: int,
     max_seq_length: int,
     max_predictions_per_seq: int = 0,
+    pooling: TokenPooling | None = None,
 ) -> dict[str, int]:
     """Returns the operations of all matrix products of a forward pass, by part of the model.
 
@@ -44,6 +46,7 @@ def forward_flops(
         batch_size: sequences, B.
         max_seq_length: pieces per sequence, padding included, S.
         max_predictions_per_seq: predicted positions per sequence, P.
+        pooling: how a classifier pools vectors of tokens; None for the pooled output.
     """
     row = MODEL_CLASSES[architecture]
     tokens, predictions = batch_size * max_seq_length, batch_size * max_predictions_per_seq
@@ -58,14 +61,17 @@ def forward_flops(
             head += 2 * applied * shape[0] * shape[1]
     if row.predicts_words:  # the word embeddings once more, or a table like them
         head += 2 * predictions * config.embedding_width * config.vocab_size
-    summaries = batch_size if row.uses_pooler else 0
+    uses_pooler = row.uses_pooler and pooling is None
+    summaries = batch_size if uses_pooler else 0
     if config.reads_tokens_through_pooler and architecture in TOKEN_LABELERS:
         summaries = tokens
-    if row.uses_pooler and config.pools_late:
+    if uses_pooler and config.pools_late:
         summaries = tokens
     pooler = 2 * summaries * config.hidden_size**2 if config.has_pooler else 0
-    reads_few = architecture != ENCODER and (row.uses_pooler or row.predicts_words)
+    reads_few = architecture != ENCODER and (uses_pooler or row.predicts_words)
     read = 1 + max_predictions_per_seq if row.predicts_words else 1
+    if pooling == "cls":  # beside the summary, which the encoder computes in any case
+        reads_few, read = True, 2
     parts = _encoder_parts(config, batch_size, max_seq_length, read if reads_few else None)
     return {**parts, POOLER: pooler, HEAD: head}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER, MODEL_CLASSES
 from keras_bert.checkpoints.variables import Shapes, variable_shapes
+from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.counts import check_count
 from keras_bert.models import preset, registry
@@ -73,6 +74,7 @@ class ModelReport(report_page.Report):
         shapes: Shapes,
         max_seq_length: int,
         batch_size: int,
+        pooling: TokenPooling | None = None,
     ):
         for field, value in (("max_seq_length", max_seq_length), ("batch_size", batch_size)):
             check_count(field, value)
@@ -97,8 +99,8 @@ class ModelReport(report_page.Report):
         encoder_learns = architecture != _FROZEN
         head = {path: shape for path, shape in shapes.items() if _part(path) == flops.HEAD}
         sizes = (max_seq_length, self.predictions)
-        self.forward_flops = flops.forward_flops(config, architecture, head, 1, *sizes)
-        step = flops.forward_flops(config, architecture, head, batch_size, *sizes)
+        self.forward_flops = flops.forward_flops(config, architecture, head, 1, *sizes, pooling)
+        step = flops.forward_flops(config, architecture, head, batch_size, *sizes, pooling)
         self.step_flops = flops.training_flops(step, encoder_learns)
         total = sum(self.parameters.values())
         learned = total if encoder_learns else self.parameters[flops.HEAD]
@@ -285,7 +287,9 @@ def inspect_model(
         report = inspect_model("bert_base", max_seq_length=512, batch_size=16)
         print(*report.lines(), sep="\n")
     """
+    head: Mapping[str, Any] = {}
     if isinstance(model, preset.PresetModel):
+        head = model.head_config()
         architecture = registry.architecture_of(type(model))
         name = type(model).__name__
         weights = preset.variables_by_path(model, model.weights)
@@ -299,6 +303,7 @@ def inspect_model(
     elif hub.is_hub_name(model) or Path(model).is_dir():
         checkpoint = preset.read_checkpoint(model, ignore_config_keys)
         config, architecture = checkpoint.config, checkpoint.architecture
+        head = checkpoint.head
         name = short_name(model)
         shapes = {path: array.shape for path, array in checkpoint.variables.items()}
     else:
@@ -315,7 +320,8 @@ def inspect_model(
             f"{name} is an encoder with a decoder: operations and memory are counted for encoders; "
             "give its encoder, BertEncoder.from_preset of the folder"
         )
-    return ModelReport(name, config, architecture, shapes, max_seq_length, batch_size)
+    pooling = head.get("pooling")
+    return ModelReport(name, config, architecture, shapes, max_seq_length, batch_size, pooling)
 
 
 def _part(path: str) -> str:

@@ -68,6 +68,14 @@ def test_products_are_those_that_tensorflow_counts(name):
     )
 
 
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_products_of_a_classifier_of_pooled_vectors_are_those_that_tensorflow_counts(pooling):
+    model = BertClassifier(tiny_config(), num_classes=3, pooling=pooling)
+    report = inspect_model(model, LENGTH, BATCH)
+    found = counted(model, [BATCH, LENGTH], 0) - 2 * BATCH * LENGTH * 2 * 16  # of the segments
+    assert found == BATCH * sum(report.forward_flops.values())
+
+
 def test_products_of_a_modernbert_are_those_that_tensorflow_counts():
     """Gates, a pooler that every token goes through, a window of all pairs and one in blocks."""
     numbers = {"model_type": "modernbert", "pad_token_id": 0, "global_attention_every": 2}

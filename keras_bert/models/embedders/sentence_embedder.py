@@ -20,10 +20,9 @@ from keras_bert.checkpoints import sentence_modules
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
-from keras_bert.layers.pooling import SentencePooling
 from keras_bert.models.encoder import BertEncoder, as_encoder
 from keras_bert.models.multiple_choice import inputs_of_rows
-from keras_bert.models.task_model import TaskModel
+from keras_bert.models.task_model import TaskModel, sentence_vectors
 from keras_bert.storage import hub
 
 
@@ -57,13 +56,8 @@ class BertSentenceEmbedder(TaskModel):
         **kwargs: Any,
     ):
         encoder = as_encoder(config, seed=seed, dtype=dtype)
-        check_sees_text(encoder.config, (pooling,))
         inputs, flat = inputs_of_rows()  # [B, R, S] and [B * R, S]
-        # Of the vectors of all tokens, or of the first alone: [B * R, S or 1, H].
-        first = 0 * flat[INPUT_MASK][:, :1] if pooling == "cls" else None
-        states = encoder(flat, output_positions=first)["sequence_output"]
-        pool = SentencePooling(pooling, dtype="float32", name="sentence_pooling")
-        vectors = pool(states, flat[INPUT_MASK])  # [B * R, H]
+        vectors = sentence_vectors(encoder, flat, pooling)  # [B * R, H]
         vectors = UnflattenVectors(dtype="float32", name="vectors")(vectors, inputs[INPUT_MASK])
         super().__init__(encoder, inputs=inputs, outputs=vectors, name=name, **kwargs)
         self.pooling = pooling
@@ -106,23 +100,6 @@ class BertSentenceEmbedder(TaskModel):
     def head_config(self) -> dict[str, Any]:
         """Returns the pooling."""
         return {"pooling": self.pooling}
-
-
-def check_sees_text(config: BertConfig, pooling: Collection[str]) -> None:
-    """Refuses the vector of [CLS] where it stands before all that it could tell of.
-
-    Args:
-        config: that of the encoder.
-        pooling: how vectors of tokens become one.
-
-    Raises:
-        ValueError: the model reads from left to right, and `pooling` takes its first piece.
-    """
-    if config.left_to_right and "cls" in pooling:
-        raise ValueError(
-            "pooling is 'cls', but the model reads from left to right, so [CLS] sees nothing of a "
-            "text and has the same vector in all: give 'mean' or 'max'"
-        )
 
 
 def check_keeps_case(folder: str | os.PathLike) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_bert.choices import WindowPoolingChoice
+from keras_bert.choices import TokenPooling, WindowPoolingChoice
 from keras_bert.finetuning import metrics
 from keras_bert.finetuning.task import (
     TRAIN,
@@ -64,6 +64,7 @@ def csv_task(
     window_pooling: WindowPoolingChoice | None = None,
     doc_stride: int | None = None,
     max_windows: int | None = None,
+    pooling: TokenPooling | None = None,
 ) -> Task:
     """Returns the task of learning the label column from the text columns.
 
@@ -80,11 +81,13 @@ def csv_task(
             reads their beginning.
         doc_stride: by how many pieces the next window begins later; None takes half a window.
         max_windows: the most windows of a text; None takes 8.
+        pooling: "mean", "cls" or "max" of the vectors of a text's tokens in place of the pooled
+            output, see `BertClassifier`; None takes what the model folder has.
 
     Raises:
         ValueError: labels are named twice, are fewer than two, no strings, given for a regression,
-            or one of several has "|" in its name; or windows are described that nothing pools, or
-            a column is named twice.
+            or one of several has "|" in its name; windows are described that nothing pools, or
+            pooled beside tokens; or a column is named twice.
     """
     check_different_columns(
         text_column=text_column, text_pair_column=text_pair_column, label_column=label_column
@@ -102,7 +105,7 @@ def csv_task(
             check_separable(labels, "--labels has")
     columns = _Columns(text_column, text_pair_column, label_column)
     read = functools.partial(_read, columns=columns, label_type=label_type, labels=labels)
-    head = TextHead(label_type, window_pooling, doc_stride, max_windows)
+    head = TextHead(label_type, window_pooling, doc_stride, max_windows, pooling)
     return Task("csv", head, read, _METRICS[label_type])
 
 

@@ -1,6 +1,7 @@
 """One answer for a text or a pair of texts: a class, several classes at once, or a number."""
 
 import dataclasses
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
@@ -8,12 +9,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.choices import WindowPoolingChoice, check_choice
+from keras_bert.choices import TokenPooling, WindowPoolingChoice, check_choice
 from keras_bert.counts import check_count
 from keras_bert.finetuning.collapse import chance_loss, one_answer
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead, LogitsMeaning, foreign_labels, place_of
 from keras_bert.finetuning.metrics import calibration_bins, confusion_matrix
+from keras_bert.models import preset
 from keras_bert.models.classifier import BertClassifier
 from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.progress import Progress
@@ -125,19 +127,23 @@ class TextHead(FinetuningHead):
             "attention" over the vectors of its windows; None reads its beginning alone.
         doc_stride: by how many pieces the next window begins later; None takes half a window.
         max_windows: the most windows of a text, what lies behind is not read; None takes 8.
+        pooling: "mean", "cls" or "max" of the vectors of the tokens, see `BertClassifier`; None
+            takes what the model folder has that training starts from, mostly the pooled output.
 
     Raises:
-        ValueError: the type of label or the pooling is unknown, a number is below 1, or windows are
-            described that nothing pools.
+        ValueError: the type of label or a pooling is unknown, a number is below 1, windows are
+            described that nothing pools, or they are to be pooled and tokens, too.
     """
 
     kind: ClassVar[str] = "text"
     example_form: ClassVar[str] = "LabeledTexts(texts)"
+    member_fields: ClassVar[tuple[str, ...]] = ("pooling",)
 
     label_type: LabelType = "class"
     window_pooling: WindowPoolingChoice | None = None
     doc_stride: int | None = None
     max_windows: int | None = None
+    pooling: TokenPooling | None = None
 
     def __post_init__(self) -> None:
         check_choice("label_type", self.label_type, LabelType)
@@ -149,6 +155,13 @@ class TextHead(FinetuningHead):
                     "too (mean, max or attention), or leave it out"
                 )
             check_count(name, value)
+        if self.pooling is not None:
+            check_choice("pooling", self.pooling, TokenPooling)
+            if self.window_pooling is not None:
+                raise ValueError(
+                    f"pooling is {self.pooling!r} and window_pooling {self.window_pooling!r}, but "
+                    "windows are pooled from the pooled output of each: leave out one"
+                )
         if self.window_pooling is not None:
             check_choice("window_pooling", self.window_pooling, WindowPoolingChoice)
             if self.max_windows is None:
@@ -158,6 +171,17 @@ class TextHead(FinetuningHead):
     def model_class(self) -> type:  # type: ignore[override]
         """The Keras model: of a row, or of windows."""
         return BertClassifier if self.window_pooling is None else BertDocumentClassifier
+
+    @property
+    def reads_pooler(self) -> bool:
+        """Whether the model reads the encoder's pooled output: where it pools no tokens."""
+        return self.pooling is None
+
+    def for_folder(self, folder: str | os.PathLike) -> Self:
+        """Returns the head with the pooling of the folder, unless another is asked for."""
+        if self.pooling is not None or self.window_pooling is not None:
+            return self
+        return dataclasses.replace(self, pooling=preset.read_head(folder).get("pooling"))
 
     def text_windows(self, max_seq_length: int) -> TextWindows | None:
         """Returns how texts are cut for rows of so many positions; None where they are not."""
@@ -177,8 +201,10 @@ class TextHead(FinetuningHead):
         }
 
     def settings(self) -> dict[str, Any]:
-        """Returns kind and fields for `task.json`, those of windows where there are some."""
+        """Returns kind and fields for `task.json`, those of windows and pooling where there are."""
         settings = super().settings()
+        if self.pooling is None:
+            del settings["pooling"]
         if self.window_pooling is None:
             for name in ("window_pooling", "doc_stride", "max_windows"):
                 del settings[name]
@@ -238,10 +264,12 @@ class TextHead(FinetuningHead):
     @classmethod
     def of_foreign(cls, arguments: Mapping[str, Any]) -> Self:
         """Returns a head for several labels, two classes or more, or a number."""
-        labels = foreign_labels(arguments)
+        labels, pooling = foreign_labels(arguments), arguments.get("pooling")
         if arguments.get("problem_type") == _PROBLEM_TYPES["multi_label"]:
-            return cls("multi_label", labels=labels)
-        return cls("class", labels=labels) if len(labels) > 1 else cls("regression")
+            return cls("multi_label", labels=labels, pooling=pooling)
+        if len(labels) > 1:
+            return cls("class", labels=labels, pooling=pooling)
+        return cls("regression", pooling=pooling)
 
     def model_arguments(self) -> dict[str, Any]:
         """Returns the number of logits, the names of the classes and what the logits mean."""
@@ -250,6 +278,8 @@ class TextHead(FinetuningHead):
             "labels": list(self.labels) or None,
             "problem_type": _PROBLEM_TYPES[self.label_type],
         }
+        if self.pooling is not None:
+            return arguments | {"pooling": self.pooling}
         if self.window_pooling is None:
             return arguments
         return arguments | {"window_pooling": self.window_pooling}

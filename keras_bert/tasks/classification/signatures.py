@@ -10,6 +10,7 @@ from typing import Any, Self, cast
 
 import tensorflow as tf
 
+from keras_bert.checkpoints.sentence_modules import Normalize, SentenceModules
 from keras_bert.config import BertConfig
 from keras_bert.features import ENCODER_FEATURES
 from keras_bert.finetuning.task import TaskDescription
@@ -24,6 +25,7 @@ from keras_bert.tasks.classification.entailment import (
     label_scores,
 )
 from keras_bert.tasks.classification.head import TextHead
+from keras_bert.tasks.feature_extraction.sentence_vectors import SentenceVectors
 from keras_bert.tasks.named_labels import LABELS, SERVE_ZERO_SHOT
 from keras_bert.text.packing import join_pieces, pad_rows, truncate_first
 from keras_bert.text.preprocessor import TEXT, TEXT_PAIR
@@ -64,6 +66,11 @@ class TextSignatures(SignatureFamily):
         self.labels = description.labels
         self._names = [TEXT, TEXT_PAIR] if description.takes_pairs else [TEXT]
         self._classifier = self.model.get_layer("classifier")
+        # None where the pooled output is read.
+        self._pooling = None
+        if pooling := getattr(self.model, "pooling", None):
+            modules = SentenceModules((pooling,), (Normalize(),))
+            self._pooling = SentenceVectors(modules, self.model.config.hidden_size)
         # None where a text is one row.
         self._windows = self._head.text_windows(self.max_seq_length)
         # The folder of another library does not tell what it reads, but inference takes two texts.
@@ -176,7 +183,7 @@ class TextSignatures(SignatureFamily):
             truncate_first(first, second, self.pair_room), second, vocabulary
         )
         inputs = with_a_column(pad_rows(ids, segments, vocabulary))  # [R, S] each
-        logits = self._classifier(self.encoder.pooled_output(inputs))  # [R, C]
+        logits = self._classifier(self._vectors(inputs))  # [R, C]
         return tf.gather(tf.cast(logits, tf.float32), self._inference, axis=1)
 
     def _checks(self, inputs: Tensors) -> list[tf.Operation]:
@@ -215,7 +222,14 @@ class TextSignatures(SignatureFamily):
         """Returns the logits of the texts, [N, C]; their rows are made where they are not given."""
         if self._windows is not None:
             return self._classifier(self._in_windows(texts[TEXT]))
-        return self._classifier(self.encoder.pooled_output(rows or self.preprocess(texts)))
+        return self._classifier(self._vectors(rows or self.preprocess(texts)))
+
+    def _vectors(self, rows: Tensors) -> tf.Tensor:
+        """Returns what the classifier reads of rows [N, S]: [N, H]."""
+        if self._pooling is None:
+            return self.encoder.pooled_output(rows)
+        states = self.encoder.sequence_output(rows)  # [N, tokens, H]
+        return self._pooling(tf.cast(states, tf.float32), None)
 
     def id_inputs(self) -> dict[str, tf.TensorSpec]:
         """Returns the encoder's inputs, int32 [N, S] each, or [N, W, S] of a model of windows."""

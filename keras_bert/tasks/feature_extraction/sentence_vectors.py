@@ -34,18 +34,18 @@ class TokenStates(NamedTuple):
     Attributes:
         tokens: [N, tokens, H], those of all windows of a text one after the other.
         windows: [W, tokens, H], the same by windows.
-        pooled_output: [W, H].
+        pooled_output: [W, H]; None where no pooling takes it.
         counts: int64 [N], windows of each text; None where each has one.
     """
 
     tokens: tf.RaggedTensor
     windows: tf.RaggedTensor
-    pooled_output: tf.Tensor
+    pooled_output: tf.Tensor | None
     counts: tf.Tensor | None = None
 
     @classmethod
     def of(
-        cls, windows: tf.RaggedTensor, pooled_output: tf.Tensor, counts: tf.Tensor | None
+        cls, windows: tf.RaggedTensor, pooled_output: tf.Tensor | None, counts: tf.Tensor | None
     ) -> "TokenStates":
         """Joins windows to texts; see the attributes."""
         if counts is None:
@@ -90,13 +90,16 @@ class SentenceVectors(tf.Module):
         ]
 
     def __call__(
-        self, windows: tf.RaggedTensor, pooled_output: tf.Tensor, counts: tf.Tensor | None = None
+        self,
+        windows: tf.RaggedTensor,
+        pooled_output: tf.Tensor | None,
+        counts: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """Returns float32 [N, D].
 
         Args:
             windows: float32 [W, tokens, H], [CLS] and [SEP] included; at least one token each.
-            pooled_output: float32 [W, H], which the pooling "pooler" takes.
+            pooled_output: float32 [W, H], which the pooling "pooler" takes; None for others.
             counts: int64 [N], windows of each text; None where each has one.
         """
         encoded = TokenStates.of(windows, pooled_output, counts)
