@@ -10,6 +10,7 @@ The dense vector of a text needs none: it is the state of the first token, of le
 
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -59,6 +60,12 @@ def read(folder: str | os.PathLike, hidden_size: int) -> M3Layers:
     return M3Layers(
         *_linear(folder / LEXICAL_FILE, hidden_size, 1), *_linear(folder / TOKEN_FILE, hidden_size)
     )
+
+
+def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
+    """Copies both files to where the encoder was written, in any format."""
+    for name in (LEXICAL_FILE, TOKEN_FILE):
+        shutil.copyfile(Path(source) / name, Path(target) / name)
 
 
 def _linear(file: Path, inputs: int, outputs: int | None = None) -> tuple[np.ndarray, np.ndarray]:
