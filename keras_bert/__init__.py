@@ -141,6 +141,8 @@ _PUBLIC = {
     "SparseEncoder": "retrieval.sparse_encoder",
     "SparseTextIndex": "retrieval.sparse_index",
     "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
+    "M3Encoder": "retrieval.m3_encoder",
+    "M3Vectors": "retrieval.m3_encoder",
     "MultiVectorEncoder": "retrieval.multi_vector_encoder",
     "MultiVectorIndex": "retrieval.multi_vector_index",
     "TokenVectors": "tasks.sentence_embedding.token_vectors",
@@ -257,6 +259,8 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.extractive_reader import PassageAnswer as PassageAnswer
     from keras_bert.retrieval.fused_index import FusedIndex as FusedIndex
     from keras_bert.retrieval.hard_negatives import mine_negatives as mine_negatives
+    from keras_bert.retrieval.m3_encoder import M3Encoder as M3Encoder
+    from keras_bert.retrieval.m3_encoder import M3Vectors as M3Vectors
     from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from keras_bert.retrieval.multi_vector_index import MultiVectorIndex as MultiVectorIndex
     from keras_bert.retrieval.sentence_encoder import SentenceEncoder as SentenceEncoder

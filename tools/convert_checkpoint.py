@@ -34,6 +34,7 @@ from keras_bert.checkpoints import (
     sentence_prompts,
     sparse_modules,
 )
+from keras_bert.checkpoints.m3 import folder as m3
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.config import read_json
 from keras_bert.models.conversion import model_card
@@ -109,7 +110,7 @@ def main(_: Sequence[str]) -> None:
     if target.exists():
         raise FileExistsError(f"{target} exists: give a new folder to --to, or remove it first")
     with atomic_folder(target) as temporary:
-        report, tokenizer, sentences = _convert(source, temporary, _format("keras"))
+        report, tokenizer, sentences = _convert_folder(source, temporary, _format("keras"))
     print(f"{report}\ntokenizer:       {tokenizer}{sentences}\nwritten to {target}")
 
 
@@ -125,7 +126,7 @@ def _convert_and_push(name: str) -> None:
     base = _FROM.value.removeprefix(hub.SCHEME) if hub.is_hub_name(_FROM.value) else None
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        report, tokenizer, sentences = _convert(source, folder, format)
+        report, tokenizer, sentences = _convert_folder(source, folder, format)
         card = model_card.model_card(report.checkpoint, format, repository, base, tokenizer)
         (folder / hub.CARD_FILE).write_text(card, encoding="utf-8")
         url, card_was_kept = hub.push(folder, name, _PRIVATE.value)
@@ -133,6 +134,17 @@ def _convert_and_push(name: str) -> None:
     if card_was_kept:
         print(f"model card:      the {hub.CARD_FILE} of the repository was kept as it is")
     print(f"uploaded to {url}")
+
+
+def _convert_folder(
+    source: Path, target: Path, format: TargetFormat
+) -> tuple[ParityReport, str, str]:
+    """Returns the report, a description of the tokenizer and lines on what is behind the model."""
+    report, tokenizer, lines = _convert(source, target, format)
+    if m3.is_m3_folder(source):
+        m3.copy(source, target)
+        lines += f"\nlinear layers:   {m3.LEXICAL_FILE} and {m3.TOKEN_FILE} were copied"
+    return report, tokenizer, lines
 
 
 def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityReport, str, str]:

@@ -132,18 +132,7 @@ class SparseEncoder:
         Raises:
             ValueError: the vectors are of another vocabulary, or `top_k` is below 1.
         """
-        check_count("top_k", top_k)
-        if vectors.vocab_size != self.vocab_size:
-            raise ValueError(
-                f"the vectors are of {vectors.vocab_size:,} pieces, the model has "
-                f"{self.vocab_size:,}: give those that it made"
-            )
-        found = []
-        for start, end in zip(vectors.row_splits[:-1], vectors.row_splits[1:], strict=True):
-            end = end if top_k is None else min(end, start + top_k)
-            pairs = zip(vectors.token_ids[start:end], vectors.weights[start:end], strict=True)
-            found.append([(self._tokens[token], float(weight)) for token, weight in pairs])
-        return found
+        return decode_words(vectors, self._tokens, self.vocab_size, top_k)
 
     def _encode(
         self, texts: Sequence[str], batch_size: int, prompt: str, of_queries: bool = False
@@ -168,6 +157,34 @@ class SparseEncoder:
 
 
 _NO_WORDS = np.zeros([0], np.int32), np.zeros([0], np.float32)
+
+
+def decode_words(
+    vectors: SparseVectors, tokens: Sequence[str], vocab_size: int, top_k: int | None
+) -> list[list[tuple[str, float]]]:
+    """Returns the words of each vector; see `SparseEncoder.decode`.
+
+    Args:
+        vectors: of N texts.
+        tokens: the pieces of the vocabulary.
+        vocab_size: numbers of a whole vector of the model.
+        top_k: how many words at most; None gives all.
+
+    Raises:
+        ValueError: the vectors are of another vocabulary, or `top_k` is below 1.
+    """
+    check_count("top_k", top_k)
+    if vectors.vocab_size != vocab_size:
+        raise ValueError(
+            f"the vectors are of {vectors.vocab_size:,} pieces, the model has {vocab_size:,}: give "
+            "those that it made"
+        )
+    found = []
+    for start, end in zip(vectors.row_splits[:-1], vectors.row_splits[1:], strict=True):
+        end = end if top_k is None else min(end, start + top_k)
+        pairs = zip(vectors.token_ids[start:end], vectors.weights[start:end], strict=True)
+        found.append([(tokens[token], float(weight)) for token, weight in pairs])
+    return found
 
 
 def open_sparse_signatures(folder: str | os.PathLike, options: ExportOptions) -> SparseSignatures:

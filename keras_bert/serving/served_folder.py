@@ -5,6 +5,7 @@
                                                 weights where it lists SpladePooling, or
                                                 vectors of tokens where it is of late interaction
     a table of static embeddings                its sentence embedding
+    files of BGE-M3                             encoder with a sentence embedding, and all three
     task.json (a fine-tuning run of ours)       the head of its task
     a head of another library                   the head, described as far as its config tells
     masked LM or pretraining heads              fill-mask, unless it reads from left to right
@@ -23,6 +24,7 @@ import keras
 
 from keras_bert.checkpoints import multi_vector_modules, sentence_modules, sparse_modules
 from keras_bert.checkpoints.checkpoint import Checkpoint
+from keras_bert.checkpoints.m3 import folder as m3
 from keras_bert.checkpoints.model_classes import WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_prompts import Prompts
 from keras_bert.checkpoints.static_embeddings import folders as static_embeddings
@@ -51,6 +53,7 @@ from keras_bert.tasks.feature_extraction.signatures import EncoderSignatures
 from keras_bert.tasks.feature_extraction.static_signatures import StaticSignatures
 from keras_bert.tasks.fill_mask.signatures import MaskedLMSignatures
 from keras_bert.tasks.kinds import KINDS, describe_foreign, kind_of, load_description
+from keras_bert.tasks.sentence_embedding.m3_signatures import M3Signatures
 from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
 from keras_bert.tasks.sentence_embedding.multi_vector_signatures import MultiVectorSignatures
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
@@ -82,8 +85,7 @@ def open_signatures(
     folder = hub.local_folder(folder)
     if head in ("auto", "encoder") and static_embeddings.is_static_folder(folder):
         return _static_signatures(folder, options)
-    sentences = head == "auto" and sentence_modules.is_sentence_folder(folder)
-    if head == "encoder" or sentences:
+    if head == "encoder" or (head == "auto" and _has_sentences(folder)):
         return _encoder_signatures(folder, options)
     if head == "auto" and sparse_modules.is_sparse_folder(folder):
         return _sparse_signatures(folder, options)
@@ -227,15 +229,26 @@ def _encoder_signatures(
         sentences.width(checkpoint.config.hidden_size)  # before the minutes that a model may take
     model = _model(BertEncoder, checkpoint, options)
     tokenizer = load_tokenizer(folder)
-    if sentence_modules.is_sentence_folder(folder):
+    if _has_sentences(folder):
         inner, lowercase = (
             sentence_modules.encoder_folder(folder),
             bool(sentences and sentences.lowercase),
         )
         tokenizer = sentence_tokenizer(folder, inner, lowercase)
-    family = EncoderSignatures(model, tokenizer, length, options, sentences)
+    if sentences is not None and m3.is_m3_folder(folder):
+        layers = m3.read(folder, checkpoint.config.hidden_size)
+        family: EncoderSignatures = M3Signatures(
+            model, tokenizer, length, options, sentences, layers
+        )
+    else:
+        family = EncoderSignatures(model, tokenizer, length, options, sentences)
     family.reason = why
     return family
+
+
+def _has_sentences(folder: Path) -> bool:
+    """Whether a folder says how sentences become dense vectors."""
+    return sentence_modules.is_sentence_folder(folder) or m3.is_m3_folder(folder)
 
 
 def _static_signatures(folder: Path, options: ExportOptions) -> StaticSignatures:

@@ -14,7 +14,7 @@ CARD_FILE = "README.md"
 _FILES = [
     *("*.json", "vocab.txt", "merges.txt", "spiece.model", "sentencepiece.bpe.model", "spm.model"),
     *("*.safetensors", "0_*/vocab.txt", "0_*/vocab.json", "0_*/merges.txt", "0_*/*.model"),
-    "*_Dense/pytorch_model.bin",
+    *("*_Dense/pytorch_model.bin", "sparse_linear.pt", "colbert_linear.pt"),
 ]
 # Where there are no safetensors: PyTorch's own files, and those of the other formats.
 _OTHER_FILES = [

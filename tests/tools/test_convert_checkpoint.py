@@ -208,11 +208,18 @@ def test_folders_of_sentence_transformers_are_converted(source, tmp_path):
     (nested / "modules.json").write_text(json.dumps(entries))
     (nested / "1_Pooling").mkdir()
     (nested / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')
+    for name in (
+        "sparse_linear.pt",
+        "colbert_linear.pt",
+    ):  # a BGE-M3, whose files are not read here
+        (nested / name).write_text(name)
     done = convert(**{"from": nested, "to": tmp_path / "flat"})
     assert done.returncode == 0, done.stderr
     assert "modules.json and what it lists were copied" in done.stdout
     assert json.loads((tmp_path / "flat" / "modules.json").read_text())[0]["path"] == ""
     assert (tmp_path / "flat" / "1_Pooling" / "config.json").is_file()
+    assert "sparse_linear.pt and colbert_linear.pt were copied" in done.stdout
+    assert (tmp_path / "flat" / "colbert_linear.pt").read_text() == "colbert_linear.pt"
     for ours, theirs in zip(
         load_encoder(nested).weights, load_encoder(tmp_path / "flat").weights, strict=True
     ):

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 
 from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints.m3 import folder as m3
 from keras_bert.checkpoints.sentence_modules import Dense, Normalize, SentenceModules
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.text.base_tokenizer import Tokenizer
@@ -27,9 +28,11 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
         ValueError: a file is damaged, something in it cannot be reproduced, or the options ask for
             a norm of nothing.
     """
-    stored = None
+    stored, source = None, sentence_modules.MODULES_FILE
     if sentence_modules.is_sentence_folder(folder):
         stored = sentence_modules.read(folder)
+    elif m3.is_m3_folder(folder):
+        stored, source = m3.DENSE, "the paper of BGE-M3"
     if stored is None and options.pooling is None:
         for name in ("normalize", "truncate_dim", "query_prompt", "document_prompt"):
             if getattr(options, name) is not None:
@@ -47,11 +50,8 @@ def sentence_settings(folder: Path, options: ExportOptions) -> tuple[SentenceMod
     if stored is None:
         return wanted, f"{told}, as you state"
     if _shown(stored) == _shown(wanted):
-        return wanted, f"{told}, as {sentence_modules.MODULES_FILE} says"
-    return wanted, (
-        f"{told}, as you state; {sentence_modules.MODULES_FILE} says {_shown(stored)}, which was "
-        "passed over"
-    )
+        return wanted, f"{told}, as {source} says"
+    return wanted, (f"{told}, as you state; {source} says {_shown(stored)}, which was passed over")
 
 
 def overridden(modules: SentenceModules, options: ExportOptions) -> SentenceModules:

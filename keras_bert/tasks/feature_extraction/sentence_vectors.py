@@ -115,16 +115,17 @@ class SentenceVectors(tf.Module):
                 vectors = tf.matmul(vectors, kernel)  # [N, inputs] -> [N, outputs]
                 vectors = _ACTIVATIONS[step.activation](vectors if bias is None else vectors + bias)
             else:
-                vectors = _of_length_1(vectors)
+                vectors = of_length_1(vectors)
         if self.modules.truncate_dim is not None:
             vectors = vectors[:, : self.width]
             # Numbers that were of length 1 with those that are cut off are so again without them.
             if self.modules.steps and isinstance(self.modules.steps[-1], Normalize):
-                vectors = _of_length_1(vectors)
+                vectors = of_length_1(vectors)
         return tf.ensure_shape(vectors, [None, self.width])
 
 
-def _of_length_1(vectors: tf.Tensor) -> tf.Tensor:
+def of_length_1(vectors: tf.Tensor) -> tf.Tensor:
+    """Divides vectors [N, D] by their lengths, as torch.nn.functional.normalize does."""
     length = tf.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
     return vectors / tf.maximum(length, _SMALLEST_LENGTH)
 
