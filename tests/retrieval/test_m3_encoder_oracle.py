@@ -136,10 +136,13 @@ def test_an_export_answers_all_three(m3, tmp_path):
     np.testing.assert_allclose(default["sentence_embedding"], live.dense, **REORDERED)
     np.testing.assert_allclose(SentenceEncoder.from_preset(folder).encode(ALL), live.dense)
     decoded = M3Encoder.from_preset(folder).decode(live.sparse)
+    pieces = load_tokenizer(folder).vocabulary
     for row, (words, vectors) in enumerate(zip(decoded, live.tokens, strict=True)):
         count = len(words)
         names = [name.decode() for name in found["lexical_tokens"][row]]
         assert {*names[:count]} == {name for name, _ in words} and not any(names[count:])
+        ids = [pieces.id_of(name) for name in names[:count]]
+        np.testing.assert_array_equal(found["lexical_ids"][row, :count], ids)
         weights = found["lexical_weights"][row]
         np.testing.assert_allclose(weights[:count], [w for _, w in words], **REORDERED)
         assert not weights[count:].any() and not found["lexical_ids"][row, count:].any()
