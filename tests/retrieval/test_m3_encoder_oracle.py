@@ -6,12 +6,14 @@ ids are those of the sentencepiece library in fairseq's order.
 """
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_bert import ExportOptions, M3Encoder, SentenceEncoder, export_saved_model, load_tokenizer
+from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.served_folder import open_signatures
 from tests.checkpoints.test_multilingual_folders_oracle import TEXTS, xlm_roberta
 from tests.tolerances import ORACLE, REORDERED
@@ -125,6 +127,11 @@ def test_an_export_answers_all_three(m3, tmp_path):
     folder, _ = m3
     live = M3Encoder.from_preset(folder).encode(ALL)
     export = export_saved_model(folder, tmp_path / "served", options=ExportOptions(max_batch=30))
+    # Beside what other served graphs use: two of TensorFlow's own, and those of SentencePiece.
+    operations = Path(__file__).parents[1] / "serving" / "served_operations.txt"
+    listed = {line.split()[0] for line in operations.read_text().splitlines()}
+    more = {"Sqrt", "LeftShift", "SentencepieceOp", "SentencepieceTokenizeWithOffsetsOp"}
+    assert graph_operations(export) - listed == more
     served = tf.saved_model.load(str(export))
     assert {*served.signatures} == {
         *("serving_default", "serve_tokens", "serve_m3", "serve_examples", "serve_ids")

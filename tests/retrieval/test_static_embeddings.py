@@ -15,6 +15,7 @@ from safetensors.numpy import save_file
 
 from keras_bert import SentenceEncoder, TextIndex
 from keras_bert.retrieval.static_distillation import distill_static_embeddings
+from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
@@ -147,6 +148,10 @@ def test_the_mean_is_that_of_the_known_pieces_and_serves_alike(tmp_path):
     loaded = tf.saved_model.load(str(written))
     served = loaded.signatures["serving_default"](text=tf.constant(texts))["sentence_embedding"]
     np.testing.assert_allclose(served, expected, **REORDERED)
+    # Beside what other served graphs use, two operations of TensorFlow's own.
+    operations = REPOSITORY / "tests" / "serving" / "served_operations.txt"
+    listed = {line.split()[0] for line in operations.read_text().splitlines()}
+    assert graph_operations(written) - listed == {"Substr", "ResourceGather"}
 
 
 @pytest.mark.parametrize("model2vec", [False, True])

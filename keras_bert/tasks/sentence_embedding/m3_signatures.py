@@ -50,7 +50,7 @@ class M3Answer(NamedTuple):
     token_vectors: tf.RaggedTensor
 
 
-class M3Vectors(SentenceVectors):
+class M3Heads(SentenceVectors):
     """Turns the last layer into the dense vector, and into the two others.
 
     Args:
@@ -130,7 +130,7 @@ class M3Signatures(EncoderSignatures):
         layers: what makes the two others.
     """
 
-    tracked: M3Vectors
+    tracked: M3Heads
 
     def __init__(
         self,
@@ -145,7 +145,7 @@ class M3Signatures(EncoderSignatures):
         vocabulary = tokenizer.vocabulary
         special = {vocabulary.cls_id, vocabulary.sep_id, vocabulary.pad_id, vocabulary.unk_id}
         config = model.config
-        self.tracked = M3Vectors(
+        self.tracked = M3Heads(
             sentences, config.hidden_size, layers, config.vocab_size, sorted(special)
         )
 
