@@ -308,7 +308,7 @@ def test_texts_of_one_class_became_alike(few_shot, pretrained_folder):
     wanted = np.equal.outer(labels, labels)
     errors = []
     for folder in (pretrained_folder, few_shot[1] / "encoder"):
-        vectors = SentenceEncoder.from_preset(folder, pooling="mean").encode(texts)
+        vectors = SentenceEncoder.from_preset(folder, pooling="mean", normalize=True).encode(texts)
         errors.append(np.mean((vectors @ vectors.T - wanted) ** 2))
     assert errors[1] < errors[0] / 2
     assert few_shot[2].validation["accuracy"] > 0.7
