@@ -16,6 +16,7 @@ _PUBLIC = {
     "DebertaV2Config": "deberta_config",
     "NomicBertConfig": "rotary_configs",
     "GteConfig": "rotary_configs",
+    "JinaEmbeddingsV3Config": "rotary_configs",
     "MobileBertConfig": "mobilebert_config",
     "EuroBertConfig": "rotary_configs",
     "MPNetConfig": "family_configs",
@@ -31,6 +32,7 @@ _PUBLIC = {
     "DebertaV2Encoder": "models.family_encoders",
     "NomicBertEncoder": "models.family_encoders",
     "GteEncoder": "models.family_encoders",
+    "JinaEmbeddingsV3Encoder": "models.family_encoders",
     "MobileBertEncoder": "models.family_encoders",
     "EuroBertEncoder": "models.family_encoders",
     "MPNetEncoder": "models.family_encoders",
@@ -218,6 +220,9 @@ if TYPE_CHECKING:
     from keras_bert.models.family_encoders import ElectraEncoder as ElectraEncoder
     from keras_bert.models.family_encoders import EuroBertEncoder as EuroBertEncoder
     from keras_bert.models.family_encoders import GteEncoder as GteEncoder
+    from keras_bert.models.family_encoders import (
+        JinaEmbeddingsV3Encoder as JinaEmbeddingsV3Encoder,
+    )
     from keras_bert.models.family_encoders import LocalBertEncoder as LocalBertEncoder
     from keras_bert.models.family_encoders import LongformerEncoder as LongformerEncoder
     from keras_bert.models.family_encoders import MegatronBertEncoder as MegatronBertEncoder
@@ -272,6 +277,7 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.text_index import TextIndex as TextIndex
     from keras_bert.rotary_configs import EuroBertConfig as EuroBertConfig
     from keras_bert.rotary_configs import GteConfig as GteConfig
+    from keras_bert.rotary_configs import JinaEmbeddingsV3Config as JinaEmbeddingsV3Config
     from keras_bert.rotary_configs import NomicBertConfig as NomicBertConfig
     from keras_bert.serving.client import ServerError as ServerError
     from keras_bert.serving.client import connect as connect

@@ -450,6 +450,8 @@ class BertConfig:
                 )
             config_class = classes[model_type]
         if dialect == "hf":
+            if model_type == "xlm-roberta" and values.get("position_embedding_type") == "rotary":
+                config_class = config_classes(cls).get("jina_embeddings_v3", config_class)
             values = config_class.in_our_names(values)
         if dialect == "google" and not _MARKS_OF_MOBILEBERT.isdisjoint(values):
             config_class = config_classes(cls).get("mobilebert", cls)

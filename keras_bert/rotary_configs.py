@@ -1,4 +1,4 @@
-"""The numbers of encoders that turn queries and keys: NomicBERT and GTE, and EuroBERT.
+"""The numbers of encoders that turn queries and keys: NomicBERT, GTE, Jina's and EuroBERT.
 
               BERT                      NomicBERT (arXiv:2402.01613)   GTE (arXiv:2407.19669)
 positions     a table, added to words   angles by which queries and keys are turned
@@ -7,12 +7,14 @@ feed-forward  dense, gelu, dense        with a gate beside the silu    with a ga
 dense layers  with biases               without                        without before the gate
 [CLS]         dense, tanh               the same, published with a classifier alone
 
-Norms stand behind each half of a block, as in BERT. EuroBERT (arXiv:2503.05500) is a Llama that
-sees to both sides: root-mean-square norms before each half and at the end, no biases, a gate beside
-the silu, fewer heads of keys and values than of queries, and masked words that are scored by a
-matrix alone, mostly one of its own. Models of all of them are published in the form of the code
-beside them, whose keys and tensors have other names than those of transformers, which has had these
-families since version 5. Either form is read, that of transformers is written.
+Norms stand behind each half of a block, as in BERT. The encoder of Jina Embeddings v3
+(arXiv:2409.10173) is an XLM-RoBERTa with such angles in place of a table of positions. EuroBERT
+(arXiv:2503.05500) is a Llama that sees to both sides: root-mean-square norms before each half and
+at the end, no biases, a gate beside the silu, fewer heads of keys and values than of queries, and
+masked words that are scored by a matrix alone, mostly one of its own. Models of all of them are
+published in the form of the code beside them, whose keys and tensors have other names than those of
+transformers, which has had these families since version 5. Either form is read, that of
+transformers is written.
 """
 
 import dataclasses
@@ -38,6 +40,11 @@ _EXPERTS = frozenset(
 )
 # Special tokens by their spelling, which tokenizers know.
 _SPELLED_TOKENS = frozenset("bos_token eos_token mask_token pad_token pretraining_tp".split())
+# Of Jina Embeddings v3: its adapters, one for each task, and widths of vectors that are as good.
+_TASK_ADAPTERS = frozenset(
+    "load_trained_adapters lora_adaptations lora_alpha lora_dropout_p lora_main_params_trainable"
+    " lora_rank matryoshka_dimensions task_instructions".split()
+)
 TextPooling = Literal["bos", "mean", "late"]
 # Texts of the pretraining of a NomicBERT whose file does not say how long they were, in pieces.
 _TRAINED_POSITIONS = 2048
@@ -379,6 +386,72 @@ class GteConfig(RotaryBertConfig):
 
 
 @dataclasses.dataclass(frozen=True)
+class JinaEmbeddingsV3Config(RotaryBertConfig):
+    """The numbers of Jina Embeddings v3 (Sturua et al. 2024, arXiv:2409.10173).
+
+    Attributes:
+        max_position_embeddings: the longest sequence in pieces; there is no table of positions.
+        type_vocab_size: rows of the segment table, 1 in published models. `segment_ids` are not
+            looked at: the first row is added everywhere.
+        rope_theta: base of the angles by which queries and keys are turned, the same in all blocks.
+        rope_factor: positions are divided by it before they make angles (position interpolation,
+            arXiv:2306.15595).
+
+    Raises:
+        ValueError: a value is out of its range.
+
+    Example:
+        >>> JinaEmbeddingsV3Config.from_name("jina_embeddings_v3").num_hidden_layers
+        24
+    """
+
+    model_type: ClassVar[str] = "jina_embeddings_v3"
+    # As published, and BERT's tiny one to try things out.
+    named_sizes: ClassVar[Mapping[str, Mapping[str, int | float]]] = {
+        "tiny": size_fields(2, 128),
+        "jina_embeddings_v3": size_fields(24, 1024),
+    }
+    hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
+    has_segments: ClassVar[bool] = False
+    has_gates: ClassVar[bool] = False
+    published_names: ClassVar[Mapping[str, str]] = {"rotary_emb_base": "rope_theta"}
+    published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {
+        "emb_pooler": (None, None),
+        "position_embedding_type": ("rotary", "rotary"),
+        "truncate_dim": (None, None),
+    }
+    published_models: ClassVar[str] = "jina-embeddings-v3"
+
+    vocab_size: int = 250_002
+    hidden_size: int = 1024
+    num_hidden_layers: int = 24
+    num_attention_heads: int = 16
+    intermediate_size: int = 4096
+    max_position_embeddings: int = 8194
+    type_vocab_size: int = 1
+    layer_norm_eps: float = 1e-5
+    pad_token_id: int = 1
+    rope_theta: float = 20_000.0
+
+    @property
+    def transform_act(self) -> str:
+        """Activation of the masked language model head, whatever that of the layers is."""
+        return "gelu"
+
+    @classmethod
+    def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the content of a config file of either form under the names of our fields.
+
+        Raises:
+            ValueError: the model has a form that is not supported, or keys contradict each other.
+        """
+        known = {key: value for key, value in values.items() if key not in _TASK_ADAPTERS}
+        if cls.is_published_form(values) and _ANGLES not in values:
+            known.setdefault("rotary_emb_base", 10_000.0)
+        return super().in_our_names(known)
+
+
+@dataclasses.dataclass(frozen=True)
 class EuroBertConfig(RotaryBertConfig):
     """The numbers of a EuroBERT (Boizard et al. 2025, arXiv:2503.05500).
 
@@ -523,5 +596,5 @@ class EuroBertConfig(RotaryBertConfig):
         return values
 
 
-for _config_class in (NomicBertConfig, GteConfig, EuroBertConfig):
+for _config_class in (NomicBertConfig, GteConfig, JinaEmbeddingsV3Config, EuroBertConfig):
     CONFIG_CLASSES[_config_class.model_type] = _config_class

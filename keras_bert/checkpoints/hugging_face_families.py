@@ -309,6 +309,72 @@ def _roberta(class_name: str, prefix: str = "roberta.", encoder: list[Row] | Non
     )
 
 
+def _jina(layer: str, names: Mapping[str, str], attention: list[Row]) -> list[Row]:
+    """Returns the encoder's rows of Jina Embeddings v3: XLM-RoBERTa's without positions.
+
+    Args:
+        layer: what stands before the tensors of a block.
+        names: our name of a layer -> its name there.
+        attention: rows of query, key and value.
+    """
+    return [
+        Row("word_embeddings/embeddings", ("roberta.embeddings.word_embeddings.weight",)),
+        Row("embeddings/segment_embeddings", ("roberta.embeddings.token_type_embeddings.weight",)),
+        *norm_rows("embeddings/layer_norm", f"roberta.{names['embedding_norm']}"),
+        *attention,
+        *dense_rows("layer_{layer}/attention/output", f"{layer}.{names['attended']}"),
+        *norm_rows("layer_{layer}/attention_norm", f"{layer}.{names['attention_norm']}"),
+        *dense_rows("layer_{layer}/intermediate", f"{layer}.mlp.fc1"),
+        *dense_rows("layer_{layer}/output", f"{layer}.mlp.fc2"),
+        *norm_rows("layer_{layer}/feed_forward_norm", f"{layer}.{names['feed_forward_norm']}"),
+    ]
+
+
+_JINA_LAYER = "roberta.layers.{layer}"
+_JINA = _roberta(
+    "JinaEmbeddingsV3",
+    encoder=_jina(
+        _JINA_LAYER,
+        {
+            "embedding_norm": "embeddings.LayerNorm",
+            "attended": "self_attn.o_proj",
+            "attention_norm": "post_attention_layernorm",
+            "feed_forward_norm": "post_mlp_layernorm",
+        },
+        _attention(f"{_JINA_LAYER}.self_attn", ("q_proj", "k_proj", "v_proj")),
+    ),
+)
+_JINA = dataclasses.replace(
+    _JINA, heads={name: rows for name, rows in _JINA.heads.items() if "Choice" not in name}
+)
+_JINA_LAYER = "roberta.encoder.layers.{layer}"
+_JINA = dataclasses.replace(
+    _JINA,
+    published=dataclasses.replace(
+        _JINA,
+        encoder=_jina(
+            _JINA_LAYER,
+            {
+                "embedding_norm": "emb_ln",
+                "attended": "mixer.out_proj",
+                "attention_norm": "norm1",
+                "feed_forward_norm": "norm2",
+            },
+            [
+                Row(
+                    "layer_{layer}/attention/query_key_value/kernel",
+                    (f"{_JINA_LAYER}.mixer.Wqkv.weight",),
+                    TRANSPOSED,
+                ),
+                Row(
+                    "layer_{layer}/attention/query_key_value/bias",
+                    (f"{_JINA_LAYER}.mixer.Wqkv.bias",),
+                ),
+            ],
+        ),
+        mark=".mixer.Wqkv.weight",
+    ),
+)
 # Each with that of global positions behind it.
 _GLOBAL_PARTS = tuple(name + end for name in _QUERY_KEY_VALUE for end in ("", "_global"))
 _MPNET_LAYER = "mpnet.encoder.layer.{layer}"
@@ -710,6 +776,7 @@ FAMILIES = {
     "deberta-v2": DEBERTA,
     "nomic_bert": _NOMIC,
     "gte": _GTE,
+    "jina_embeddings_v3": _JINA,
     "mobilebert": _MOBILEBERT,
     "megatron-bert": _MEGATRON,
     "eurobert": _EUROBERT,

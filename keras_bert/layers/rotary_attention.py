@@ -1,4 +1,4 @@
-"""Blocks whose attention turns queries and keys: of ModernBERT, EuroBERT, NomicBERT and GTE.
+"""Blocks whose attention turns queries and keys: of ModernBERT, EuroBERT, NomicBERT, GTE and Jina.
 
 Query and key are turned by an angle that grows with their position (RoFormer, Su et al. 2021,
 section 3.2), so that their product depends on the distance alone: there is no table of positions.
@@ -8,8 +8,9 @@ turns at a speed of its own:
     component        0 and D/2           1 and D/2 + 1          i and D/2 + i
     angle at s       s                   s theta^(-2/D)         s theta^(-2i/D)
 
-Their feed-forward layers have a gate. ModernBERT (Warner et al. 2024, arXiv:2412.13663) has norms
-before both sub-layers, and no layer with a bias:
+The block of Jina Embeddings v3 (Sturua et al. 2024, arXiv:2409.10173) is BERT's otherwise. The
+feed-forward layers of the others have a gate. ModernBERT (Warner et al. 2024, arXiv:2412.13663) has
+norms before both sub-layers, and no layer with a bias:
 
     hidden --+-- norm, attention --(+)--+-- norm, dense --+-- gelu --(x)-- dense --(+)-->
              |                      |   |                 +----------+              |
@@ -24,9 +25,9 @@ share (Ainslie et al. 2023, arXiv:2305.13245), 6 and 2 here:
     queries           0 1 2 3 4 5
     keys and values   0 0 0 1 1 1
 
-They are repeated where they are projected, so that all that attends sees as many heads of each. The
-others (arXiv:2402.01613, arXiv:2407.19669) have norms behind the sub-layers, as BERT's block has,
-and see all:
+They are repeated where they are projected, so that all that attends sees as many heads of each.
+NomicBERT and GTE (arXiv:2402.01613, arXiv:2407.19669) have norms behind the sub-layers, as BERT's
+block has, and see all:
 
     hidden --+-- attention --(+)-- norm --+-- dense --+-- silu --(x)-- dense --(+)-- norm -->
              |                |           |           +----------+              |
@@ -210,8 +211,8 @@ class RotarySelfAttention(LocalSelfAttention):
         }
 
 
-class _GatedBlock(EncoderBlock):
-    """What blocks with rotary attention and a gated feed-forward layer have in common."""
+class _RotaryBlock(EncoderBlock):
+    """What blocks with rotary attention have in common."""
 
     # What the attention has beside the arguments of a plain one.
     attention_settings: dict[str, Any]
@@ -222,6 +223,14 @@ class _GatedBlock(EncoderBlock):
         settings |= {"output_initializer_range": self.initializer_range}
         return RotarySelfAttention.from_config(settings | self.attention_settings)
 
+    def get_config(self) -> dict[str, Any]:
+        """Returns the arguments of the constructor."""
+        return super().get_config() | self.attention_settings
+
+
+class _GatedBlock(_RotaryBlock):
+    """What those of them with a gated feed-forward layer have in common."""
+
     @property
     def inner_width(self) -> int:
         """Outputs of the first dense layer, 2I: what goes through the activation, and the gate."""
@@ -231,10 +240,6 @@ class _GatedBlock(EncoderBlock):
         """Returns what the second dense layer of the feed-forward layer reads, [..., I]."""
         inner, gate = ops.split(self.intermediate(hidden), 2, axis=-1)  # [..., I] each
         return self.activation(inner, training) * gate
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the arguments of the constructor."""
-        return super().get_config() | self.attention_settings
 
 
 @keras.saving.register_keras_serializable("keras_bert")
@@ -318,6 +323,34 @@ class RotaryRMSNormBlock(RotaryEncoderBlock):
 
     def _norm(self, name: str) -> LayerNormalization:
         return RMSNormalization(epsilon=self.layer_norm_eps, dtype=self.dtype_policy, name=name)
+
+
+@keras.saving.register_keras_serializable("keras_bert")
+class RotaryBertBlock(_RotaryBlock):
+    """BERT's post-layer-norm block with rotary attention, and nothing else changed.
+
+    Args:
+        *arguments: those of `EncoderBlock`.
+        rope_theta: see `rotated`.
+        rope_factor: see `rotated`.
+        **keywords: further ones of `EncoderBlock`.
+    """
+
+    def __init__(
+        self,
+        *arguments: Any,
+        rope_theta: float = 20_000.0,
+        rope_factor: float = 1.0,
+        **keywords: Any,
+    ):
+        # First: the constructor of the block makes the attention.
+        self.attention_settings = {"rope_theta": rope_theta, "rope_factor": rope_factor}
+        super().__init__(*arguments, **keywords)
+
+    def create_attention(self) -> SelfAttention:
+        """Returns the attention layer, whose projections have biases."""
+        settings = super().create_attention().get_config()
+        return RotarySelfAttention.from_config(settings | {"use_bias": True})
 
 
 @keras.saving.register_keras_serializable("keras_bert")

@@ -1,8 +1,8 @@
 """The encoders of the families that came after BERT; their configs say in what they differ.
 
 All of it is in `keras_bert.family_configs`: the same layers are made from other numbers, but for
-MPNet, DeBERTa, local attention, ModernBERT, EuroBERT, NomicBERT, GTE and MobileBERT, which have
-blocks of their own.
+MPNet, DeBERTa, local attention, ModernBERT, EuroBERT, NomicBERT, GTE, Jina Embeddings v3 and
+MobileBERT, which have blocks of their own.
 """
 
 from typing import Any
@@ -33,6 +33,7 @@ from keras_bert.layers.mobilebert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.relative_attention import RelativeEmbeddings, RelativeEncoderBlock
 from keras_bert.layers.rotary_attention import (
     NormalizedEmbeddings,
+    RotaryBertBlock,
     RotaryEncoderBlock,
     RotaryPostNormBlock,
     RotaryRMSNormBlock,
@@ -42,7 +43,12 @@ from keras_bert.mobilebert_config import MobileBertConfig
 from keras_bert.models.encoder import BertEncoder
 from keras_bert.models.registry import register_encoder
 from keras_bert.modernbert_config import ModernBertConfig
-from keras_bert.rotary_configs import EuroBertConfig, GteConfig, NomicBertConfig
+from keras_bert.rotary_configs import (
+    EuroBertConfig,
+    GteConfig,
+    JinaEmbeddingsV3Config,
+    NomicBertConfig,
+)
 
 
 @register_encoder(DistilBertConfig)
@@ -302,6 +308,26 @@ class GteEncoder(BertEncoder):
                 "use_bias": True,
                 "gate_dropout_prob": config.hidden_dropout_prob,
             }
+        )
+
+
+@register_encoder(JinaEmbeddingsV3Config)
+class JinaEmbeddingsV3Encoder(BertEncoder):
+    """The encoder of Jina Embeddings v3 (Sturua et al. 2024, arXiv:2409.10173).
+
+    Inputs and outputs are those of `BertEncoder`; `segment_ids` change nothing. Vectors of texts
+    are means; a task's adapter is added to the weights before they are read.
+
+    Example:
+        >>> encoder = JinaEmbeddingsV3Encoder(JinaEmbeddingsV3Config.from_name("tiny"))
+    """
+
+    @staticmethod
+    def create_block(config: Any, index: int, seed: int | None, dtype: Any) -> EncoderBlock:
+        """Returns the block named "layer_{index}"; see `BertEncoder.create_block`."""
+        settings = BertEncoder.create_block(config, index, seed, dtype).get_config()
+        return RotaryBertBlock.from_config(
+            settings | {"rope_theta": config.rope_theta, "rope_factor": config.rope_factor}
         )
 
 

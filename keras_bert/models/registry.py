@@ -47,6 +47,7 @@ _MODULES = {
     "deberta-v2": "keras_bert.models.family_encoders",
     "nomic_bert": "keras_bert.models.family_encoders",
     "gte": "keras_bert.models.family_encoders",
+    "jina_embeddings_v3": "keras_bert.models.family_encoders",
     "mobilebert": "keras_bert.models.family_encoders",
     "eurobert": "keras_bert.models.family_encoders",
     "local_bert": "keras_bert.models.family_encoders",

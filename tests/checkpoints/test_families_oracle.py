@@ -15,6 +15,7 @@ from keras_bert import (
     ElectraConfig,
     EuroBertConfig,
     GteConfig,
+    JinaEmbeddingsV3Config,
     LongformerConfig,
     MegatronBertConfig,
     MobileBertConfig,
@@ -107,6 +108,7 @@ NOMIC = {
     "initializer_range": 0.4,
 }
 GTE = {**NOMIC, "pad_token_id": 0}
+JINA = {**NOMIC, "layer_norm_eps": 1e-5}
 MOBILEBERT = {
     "vocab_size": 31,
     "hidden_size": 12,
@@ -136,6 +138,7 @@ FAMILIES = {
     "DebertaV2": (DEBERTA, DebertaV2Config),
     "NomicBert": (NOMIC, NomicBertConfig),
     "Gte": (GTE, GteConfig),
+    "JinaEmbeddingsV3": (JINA, JinaEmbeddingsV3Config),
     "MobileBert": (MOBILEBERT, MobileBertConfig),
     "MegatronBert": (MEGATRON, MegatronBertConfig),
     "EuroBert": (EUROBERT, EuroBertConfig),
@@ -222,6 +225,14 @@ CASES = {
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
     ),
     "GteForTokenClassification": ("BertTokenClassifier", {"layer_norm_eps": 1e-3}),
+    "JinaEmbeddingsV3Model": ("BertEncoder", {"layer_norm_eps": 1e-3}),
+    "JinaEmbeddingsV3ForMaskedLM": ("BertMaskedLM", {"hidden_act": "relu"}),
+    "JinaEmbeddingsV3ForSequenceClassification": (
+        "BertClassifier",
+        {"rope_parameters": {"rope_type": "linear", "rope_theta": 50.0, "factor": 3.0}},
+    ),
+    "JinaEmbeddingsV3ForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 2}),
+    "JinaEmbeddingsV3ForQuestionAnswering": ("BertSpanLabeler", {}),
     "MegatronBertModel": ("BertEncoder", {"layer_norm_eps": 1e-3}),
     "MegatronBertForPreTraining": ("BertPretrainer", {"hidden_act": "relu"}),
     "MegatronBertForMaskedLM": ("BertMaskedLM", {}),
@@ -377,7 +388,10 @@ def test_distances_of_every_bucket_are_told(name, changes, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")
-@pytest.mark.parametrize("name", ["ModernBertModel", "NomicBertModel", "GteModel", "EuroBertModel"])
+@pytest.mark.parametrize(
+    "name",
+    ["ModernBertModel", "NomicBertModel", "GteModel", "JinaEmbeddingsV3Model", "EuroBertModel"],
+)
 def test_attention_is_theirs(name, tmp_path):
     """Rows of 40 positions, in blocks or as a table of all pairs; some end in padding."""
     import torch
@@ -543,6 +557,7 @@ def test_there_and_back(name, tmp_path):
         ("DebertaV2ForMaskedLM", ("pooler/kernel", "pooler/bias")),
         ("NomicBertForMaskedLM", ()),
         ("GteForMaskedLM", ()),
+        ("JinaEmbeddingsV3ForMaskedLM", ()),
         ("MobileBertForPreTraining", ()),
         ("MegatronBertForPreTraining", ()),
         ("EuroBertForMaskedLM", ("pooler/kernel", "pooler/bias")),
