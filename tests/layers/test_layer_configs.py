@@ -33,7 +33,11 @@ from keras_bert.layers.mobilebert.no_norm import NoNorm
 from keras_bert.layers.mobilebert.trigram_embeddings import TrigramEmbeddings
 from keras_bert.layers.pooling import WindowPooling
 from keras_bert.layers.replaced_token import ReplacedTokenDetection
-from keras_bert.layers.rotary_attention import RotaryPostNormBlock, RotaryRMSNormBlock
+from keras_bert.layers.rotary_attention import (
+    RotaryBertBlock,
+    RotaryPostNormBlock,
+    RotaryRMSNormBlock,
+)
 from keras_bert.layers.self_attention import SelfAttention
 from keras_bert.models.multiple_choice import FlattenChoices, UnflattenChoices
 
@@ -188,6 +192,23 @@ _CASES = [
             "max_relative_positions": 8,
         },
         (_HIDDEN, _IDS),
+    ),
+    (
+        RotaryBertBlock,
+        {
+            "num_attention_heads": 2,
+            "intermediate_size": 12,
+            "hidden_act": "silu",
+            "hidden_dropout_prob": 0.2,
+            "attention_probs_dropout_prob": 0.3,
+            "initializer_range": 0.5,
+            "layer_norm_eps": 1e-3,
+            "seed": 4,
+            "attention_initializer": "neighbors",
+            "rope_theta": 50.0,
+            "rope_factor": 3.0,
+        },
+        (_HIDDEN, _MASK),
     ),
     (
         RotaryPostNormBlock,

@@ -1,10 +1,16 @@
-"""Blocks of NomicBERT, GTE and EuroBERT by hand: angles, gates, norms, where units are dropped."""
+"""Blocks of NomicBERT, GTE, Jina's and EuroBERT by hand: angles, gates, norms, what is dropped."""
 
 import keras
 import numpy as np
 import pytest
 
-from keras_bert import EuroBertConfig, GteConfig, NomicBertConfig, create_encoder
+from keras_bert import (
+    EuroBertConfig,
+    GteConfig,
+    JinaEmbeddingsV3Config,
+    NomicBertConfig,
+    create_encoder,
+)
 from keras_bert.layers.rotary_attention import RotaryPostNormBlock
 from tests.tolerances import REORDERED
 
@@ -21,6 +27,7 @@ NUMBERS = {
 CONFIGS = {
     "nomic_bert": NomicBertConfig(**NUMBERS),
     "gte": GteConfig(**NUMBERS, pad_token_id=0, rope_factor=3.0),
+    "jina": JinaEmbeddingsV3Config(**NUMBERS, layer_norm_eps=1e-12),
 }
 families = pytest.mark.parametrize("family", CONFIGS)
 
@@ -82,7 +89,9 @@ def test_an_encoder_by_hand(family):
             contexts.append(scores / scores.sum(axis=1, keepdims=True) @ parts[2][:, head])
         attended = dense(np.concatenate(contexts, axis=1), f"{layer}/attention/output")
         hidden = norm(hidden + attended, weights(f"{layer}/attention_norm"))
-        inner, gate = np.split(dense(hidden, f"{layer}/intermediate"), 2, axis=1)
+        inner, gate = dense(hidden, f"{layer}/intermediate"), 1.0
+        if family != "jina":
+            inner, gate = np.split(inner, 2, axis=1)
         if family == "nomic_bert":
             inner = inner / (1 + np.exp(-inner))
         else:
@@ -93,7 +102,8 @@ def test_an_encoder_by_hand(family):
     # Which layers have a bias, besides norms and the pooler.
     biased = {path.partition("layer_0/")[2] for path in values if path.endswith("/bias")} - {""}
     some = {f"{name}/bias" for name in ("attention/query_key_value", "attention/output", "output")}
-    assert biased == (some if family == "gte" else set())
+    expected = {"nomic_bert": set(), "gte": some, "jina": some | {"intermediate/bias"}}
+    assert biased == expected[family]
 
 
 def test_a_eurobert_by_hand():

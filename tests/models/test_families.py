@@ -32,6 +32,8 @@ from keras_bert import (
     FinetuningOptions,
     GteConfig,
     GteEncoder,
+    JinaEmbeddingsV3Config,
+    JinaEmbeddingsV3Encoder,
     LongformerConfig,
     LongformerEncoder,
     MegatronBertConfig,
@@ -92,6 +94,7 @@ CONFIGS = {
     "deberta-v2": DebertaV2Config(**NUMBERS, position_buckets=4),
     "nomic_bert": NomicBertConfig(**NUMBERS),
     "gte": GteConfig(**NUMBERS, rope_factor=1.5),
+    "jina_embeddings_v3": JinaEmbeddingsV3Config(**NUMBERS),
     "mobilebert": MobileBertConfig(
         **NUMBERS, embedding_size=6, intra_bottleneck_size=8, num_feedforward_networks=2
     ),
@@ -110,6 +113,7 @@ ENCODERS = {
     "deberta-v2": DebertaV2Encoder,
     "nomic_bert": NomicBertEncoder,
     "gte": GteEncoder,
+    "jina_embeddings_v3": JinaEmbeddingsV3Encoder,
     "mobilebert": MobileBertEncoder,
     "megatron-bert": MegatronBertEncoder,
     "eurobert": EuroBertEncoder,
@@ -214,7 +218,11 @@ def test_kernels_of_onednn_serve_every_family(remapping):
 
 
 @pytest.mark.parametrize(
-    "family", ["distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"]
+    "family",
+    [
+        *("distilbert", "roberta", "mpnet", "modernbert", "deberta-v2", "gte", "eurobert"),
+        "jina_embeddings_v3",
+    ],
 )
 def test_segments_are_not_looked_at(family):
     encoder = create_encoder(CONFIGS[family], seed=1)
@@ -222,7 +230,7 @@ def test_segments_are_not_looked_at(family):
     expected = encoder(BATCH)["sequence_output"]
     np.testing.assert_array_equal(encoder(other)["sequence_output"], expected)
     tables = [weight for weight in encoder.weights if "segment" in weight.path]
-    assert len(tables) == (family in ("roberta", "gte"))
+    assert len(tables) == (family in ("roberta", "gte", "jina_embeddings_v3"))
     for table in tables:  # one row, which every piece gets
         assert table.shape == (1, 16)
         table.assign_add(np.random.default_rng(0).normal(size=(1, 16)))
@@ -379,7 +387,7 @@ def test_the_activation_of_the_pooler_is_the_familys(family):
         *(("mpnet", "google"), ("modernbert", "google"), ("modernbert", "garden")),
         *(("deberta-v2", "google"), ("nomic_bert", "google"), ("gte", "garden")),
         *(("mobilebert", "garden"), ("megatron-bert", "google")),
-        ("eurobert", "google"),
+        *(("eurobert", "google"), ("jina_embeddings_v3", "garden")),
     ],
 )
 def test_other_formats_refuse_it(family, format, tmp_path):
@@ -429,6 +437,8 @@ def test_named_sizes(name, parameters):
         ("gte_base", 136_776_192 + 769 * 768),
         ("gte-large", 434_137_088 + 1025 * 1024),
         ("gte_multilingual_base", 305_368_320 + 769 * 768),
+        # `JinaEmbeddingsV3Model`.
+        ("jina_embeddings_v3", 559_364_096),
         # `MobileBertModel`, which has no layer behind [CLS] either.
         ("mobilebert", 24_581_888),
         ("mobilebert_tiny", 15_485_696),

@@ -15,6 +15,8 @@ from keras_bert import (
     EuroBertEncoder,
     GteConfig,
     GteEncoder,
+    JinaEmbeddingsV3Config,
+    JinaEmbeddingsV3Encoder,
     MegatronBertConfig,
     MegatronBertEncoder,
     MobileBertConfig,
@@ -62,6 +64,12 @@ FAMILIES = {
         GteConfig(**(_NUMBERS | {"type_vocab_size": 0, "position_initializer": "normal"})),
         GteEncoder,
     ),
+    "jina": (
+        JinaEmbeddingsV3Config(
+            **(_NUMBERS | {"type_vocab_size": 1, "position_initializer": "normal"})
+        ),
+        JinaEmbeddingsV3Encoder,
+    ),
     "mobilebert": (
         MobileBertConfig(
             **(_NUMBERS | {"position_initializer": "sinusoids"}),
@@ -83,7 +91,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("family", some_slow(FAMILIES, ("albert",)))
+@pytest.mark.parametrize("family", some_slow(FAMILIES, ("albert", "jina")))
 def test_a_run_learns_resumes_and_goes_to_transformers(family, corpus, tmp_path, monkeypatch):
     config, encoder_class = FAMILIES[family]
     changes = {"eval_data_dir": str(corpus / "records"), "beta_2": 0.98, "masking": "ngram"}

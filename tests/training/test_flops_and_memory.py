@@ -86,12 +86,12 @@ def test_products_of_a_modernbert_are_those_that_tensorflow_counts():
         assert counted(model, [BATCH, LENGTH], 0) == BATCH * sum(report.forward_flops.values())
 
 
-@pytest.mark.parametrize("family", ["nomic_bert", "gte"])
-def test_products_of_gates_behind_norms_are_those_that_tensorflow_counts(family):
-    segments = {"type_vocab_size": 1} if family == "gte" else {}
+@pytest.mark.parametrize("family", ["nomic_bert", "gte", "jina_embeddings_v3"])
+def test_products_with_angles_in_blocks_with_norms_behind_are_those_that_tensorflow_counts(family):
+    segments = {} if family == "nomic_bert" else {"type_vocab_size": 1}
     model = BertMaskedLM(tiny_config(model_type=family, **segments))
     report = inspect_model(model, LENGTH, BATCH)
-    # The look-up of segments, which a GTE does without a product.
+    # The look-up of segments, which the others do without a product.
     found = counted(model, [BATCH, LENGTH], report.predictions)
     found -= 0 if segments else 2 * BATCH * LENGTH * 2 * 16
     assert found == BATCH * sum(report.forward_flops.values())
