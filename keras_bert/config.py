@@ -599,10 +599,17 @@ _AnyConfig = TypeVar("_AnyConfig", bound=BertConfig)
 
 def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns the known classes that are `base` or derived from it, by their model type."""
-    # They add their classes.
+    # They add their classes, in an order that depends on who imports one of them first.
     for name in _MODULES_OF_CLASSES:
         importlib.import_module(f"keras_bert.{name}")
-    return {name: found for name, found in CONFIG_CLASSES.items() if issubclass(found, base)}
+    modules = [__name__, *(f"keras_bert.{name}" for name in _MODULES_OF_CLASSES)]
+
+    def place(item: tuple[str, type[BertConfig]]) -> int:
+        module = item[1].__module__
+        return modules.index(module) if module in modules else len(modules)  # from outside: last
+
+    ordered = sorted(CONFIG_CLASSES.items(), key=place)
+    return {name: found for name, found in ordered if issubclass(found, base)}
 
 
 def _classes_by_file_type(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:

@@ -8,6 +8,7 @@ where the library that owns one of them is installed.
     python tools/convert_checkpoint.py --from=uncased_L-12_H-768_A-12 --to=bert_base_hf --format=hf
 
 --dtype=bfloat16 halves the size of a folder in Hugging Face's format.
+--adapter=retrieval.query takes the weights of a task of jina-embeddings-v3, and its prompt.
 --max_position_embeddings=4096 gives the result a longer table of positions, --attention_window=256
 attention in a sliding window: a start for texts of that length (docs/long_texts.md).
 
@@ -34,6 +35,7 @@ from keras_bert.checkpoints import (
     sentence_prompts,
     sparse_modules,
 )
+from keras_bert.checkpoints.jina import task_adapters
 from keras_bert.checkpoints.m3 import folder as m3
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype
 from keras_bert.config import read_json
@@ -88,6 +90,11 @@ _TOKENIZER = flags.DEFINE_bool(
     True,
     "Write the tokenizer's files, too; --notokenizer converts a model whose tokenizer the package "
     "lacks.",
+)
+_ADAPTER = flags.DEFINE_string(
+    "adapter",
+    None,
+    "Task of jina-embeddings-v3, such as retrieval.query, whose adapter is added to the weights.",
 )
 _IGNORED = flags.DEFINE_list(
     "ignore_config_keys", [], "Unknown keys of the source's config to pass over."
@@ -164,6 +171,7 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
         extension,
         _WINDOW.value,
         cast(WeightsDtype, _DTYPE.value),
+        _ADAPTER.value,
     )
     if format == "gliner":
         _check_markers(files, report)
@@ -185,6 +193,10 @@ def _convert(source: Path, target: Path, format: TargetFormat) -> tuple[ParityRe
             length = multi_vector_modules.read(target).max_seq_length
         elif sentence_modules.is_sentence_folder(source):
             sentence_modules.copy(source, target)
+            if _ADAPTER.value is not None:
+                prompt = task_adapters.prompt(read_json(inner / "config.json"), _ADAPTER.value)
+                sentence_prompts.set_default(target, _ADAPTER.value, prompt)
+                sentences += f"; {prompt!r} stands before texts"
             length = sentence_modules.read(target).max_seq_length
         else:
             if format == "hf" and inner == source:

@@ -18,6 +18,7 @@ from keras_bert.checkpoints import (
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.gliner import folder as gliner
 from keras_bert.checkpoints.gliner.settings import is_gliner_folder
+from keras_bert.checkpoints.jina import task_adapters
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER
 from keras_bert.config import CONFIG_FILES, BertConfig, Dialect
 
@@ -82,18 +83,27 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
     return BertConfig.from_file(folder, dialect, ignore_config_keys)
 
 
-def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
+def read(
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    adapter: str | None = None,
+) -> Checkpoint:
     """Reads a folder of Google's, Hugging Face's, Model Garden's or GLiNER's, or a SavedModel.
 
     Args:
         folder: the folder.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        adapter: a task of Jina Embeddings v3 as it is published, whose adapter is added.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: the files are damaged or do not belong together.
+        ValueError: the files are damaged or do not belong together, or there is no such adapter.
     """
     format = format_of(folder)
+    if adapter is not None:
+        if format != "hf":
+            raise task_adapters.no_adapters(adapter, folder)
+        return hugging_face.read(folder, ignore_config_keys, adapter)
     if format == "hf" and encoder_decoder.is_encoder_decoder(folder):
         return encoder_decoder.read(folder, ignore_config_keys)
     return _READERS[format].read(folder, ignore_config_keys)

@@ -25,6 +25,7 @@ from keras_bert.checkpoints.hugging_face_families import (
     Family,
 )
 from keras_bert.checkpoints.hugging_face_heads import find_head, placeholder_labels
+from keras_bert.checkpoints.jina import task_adapters
 from keras_bert.checkpoints.model_classes import ENCODER, MASKED_LM, PRETRAINER
 from keras_bert.checkpoints.multi_vector_modules import PROJECTION, is_stanford_class
 from keras_bert.checkpoints.name_table import Leftovers, Row, Tensors
@@ -42,12 +43,17 @@ _GLOBAL_POSITIONS_THERE = {
 }
 
 
-def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) -> Checkpoint:
+def read(
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    adapter: str | None = None,
+) -> Checkpoint:
     """Reads a folder with a config file and weights in one file or in shards.
 
     Args:
         folder: the folder. A pooler is optional, as `transformers` leaves it out of some models.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        adapter: the task whose adapter is added to the weights, see `task_adapters`.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -56,7 +62,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
     config = BertConfig.from_file(folder, "hf", ignore_config_keys)
     config_file = find_config_file(folder)
     values = read_json(config_file)
-    tensors = torch_state.read(folder)
+    tensors = task_adapters.with_adapter(torch_state.read(folder), values, adapter)
     family = FAMILIES[config.hugging_face_type].of_file(tensors.shapes)
     if values.get("tie_word_embeddings") is not False and config.ties_words:
         tensors = _under_usual_names(tensors, family)
@@ -90,7 +96,7 @@ def read(folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()) ->
         ],
         variable_shapes(config, architecture, head),
         config,
-        Leftovers({**DROPPED, **idle}, family.copies),
+        Leftovers({**DROPPED, **task_adapters.IDLE, **idle}, family.copies),
         optional=POOLER,
     )
     # Why the masked language model's output matrix is not the word embedding, if so.

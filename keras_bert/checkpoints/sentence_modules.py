@@ -30,6 +30,8 @@ _MODELS = f"{_PACKAGE}models."
 _POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 # What the module with the encoder is called, in folders of 2019 too.
 _TRANSFORMERS = ("Transformer", "BERT")
+# Of jina-embeddings-v3, in a file beside its weights: a Transformer that chooses an adapter.
+_WITH_ADAPTERS = "custom_st.Transformer"
 # Of a sparse encoder, before sentence-transformers 5.4.
 _OF_WORDS = "MLMTransformer"
 # What has a model for texts to be found, and something else for queries, and where it says so.
@@ -304,7 +306,10 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
         if Path(path).parts and (source / path).is_dir():  # some modules have no settings
             shutil.copytree(source / path, target / path)
     entries = json.loads((source / MODULES_FILE).read_text(encoding="utf-8"))
-    write_json(target / MODULES_FILE, [{**entries[0], "path": ""}, *entries[1:]])
+    first = {**entries[0], "path": ""}
+    if first["type"] == _WITH_ADAPTERS:  # of which the target has none
+        first["type"] = f"{_MODELS}{_TRANSFORMERS[0]}"
+    write_json(target / MODULES_FILE, [first, *entries[1:]])
     if (source / sentence_prompts.MODEL_FILE).is_file():
         name = sentence_prompts.MODEL_FILE
         shutil.copyfile(source / name, target / name)
@@ -358,7 +363,7 @@ def module_list(
         if not _is_inside(path):
             raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
         name = kind.rpartition(".")[2]
-        if not kind.startswith(_PACKAGE) and kind not in others:
+        if kind not in (*others, _WITH_ADAPTERS) and not kind.startswith(_PACKAGE):
             raise ValueError(
                 f"{file} lists {kind}, code that is not part of sentence-transformers: it cannot "
                 "be reproduced"

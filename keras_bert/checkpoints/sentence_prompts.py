@@ -82,3 +82,20 @@ def write(
         **settings,
     }
     write_json(folder / MODEL_FILE, content)
+
+
+def set_default(folder: Path, name: str, prompt: str) -> None:
+    """Puts a prompt before every text of a folder, under a name and beside those that it has.
+
+    Args:
+        folder: holds the encoder.
+        name: what the prompt is called.
+        prompt: the text; "" for none.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    file = folder / MODEL_FILE
+    values = read_json(file) if file.is_file() else {}
+    prompts = {**(values.get("prompts") or {}), name: prompt}
+    write_json(file, {**values, "prompts": prompts, "default_prompt_name": name})

@@ -23,6 +23,7 @@ from keras_bert.checkpoints import tf_hub
 from keras_bert.checkpoints.checkpoint import Checkpoint, MappingReport
 from keras_bert.checkpoints.gliner.settings import CONFIG_FILE as GLINER_FILE
 from keras_bert.checkpoints.gliner.settings import is_gliner_folder
+from keras_bert.checkpoints.jina import task_adapters
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
@@ -346,13 +347,16 @@ def read_head(folder: str | os.PathLike) -> dict[str, Any]:
 
 
 def read_checkpoint(
-    folder: str | os.PathLike, ignore_config_keys: Collection[str] = ()
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    adapter: str | None = None,
 ) -> Checkpoint:
     """Reads the weights of a model folder of any of the formats that `load` opens.
 
     Args:
         folder: the folder.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        adapter: the task whose adapter is added, see `checkpoints.folder.read`.
 
     Raises:
         FileNotFoundError: the folder is none of these, or a file is missing.
@@ -360,7 +364,9 @@ def read_checkpoint(
     """
     folder = hub.local_folder(encoder_source(folder))
     if not is_ours(folder):
-        return checkpoints.read(folder, ignore_config_keys)
+        return checkpoints.read(folder, ignore_config_keys, adapter)
+    if adapter is not None:
+        raise task_adapters.no_adapters(adapter, folder)
     source_class, config, head = _read_config(folder, ignore_config_keys)
     # In float32, whatever the model computed in: a checkpoint holds its variables.
     model = _build(source_class, config, _given(head) | {"dtype": "float32"})

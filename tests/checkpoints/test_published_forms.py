@@ -1,8 +1,15 @@
-"""Configs of NomicBERT, GTE and EuroBERT in the form of published code: what opens, what not."""
+"""Configs of NomicBERT, GTE, Jina's and EuroBERT in the form of published code: what opens."""
 
 import pytest
 
-from keras_bert import BertConfig, EuroBertConfig, GteConfig, NomicBertConfig
+from keras_bert import (
+    BertConfig,
+    EuroBertConfig,
+    GteConfig,
+    JinaEmbeddingsV3Config,
+    NomicBertConfig,
+    RobertaConfig,
+)
 
 # Of nomic-ai/nomic-embed-text-v1, as far as it says something of the model.
 NOMIC = {
@@ -53,6 +60,46 @@ NOMIC = {
     "use_rms_norm": False,
     "use_xentropy": True,
     "vocab_size": 30528,
+}
+# Of jinaai/jina-embeddings-v3.
+JINA = {
+    "_name_or_path": "jinaai/jina-embeddings-v3",
+    "architectures": ["XLMRobertaModel"],
+    "attention_probs_dropout_prob": 0.1,
+    "auto_map": {"AutoModel": "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLM"},
+    "bos_token_id": 0,
+    "classifier_dropout": None,
+    "emb_pooler": None,
+    "eos_token_id": 2,
+    "hidden_act": "gelu",
+    "hidden_dropout_prob": 0.1,
+    "hidden_size": 1024,
+    "initializer_range": 0.02,
+    "intermediate_size": 4096,
+    "layer_norm_eps": 1e-05,
+    "load_trained_adapters": True,
+    "lora_adaptations": ["retrieval.query", "retrieval.passage", "separation"],
+    "lora_alpha": 1,
+    "lora_dropout_p": 0.0,
+    "lora_main_params_trainable": False,
+    "lora_rank": 4,
+    "matryoshka_dimensions": [32, 64, 128, 256, 512, 768, 1024],
+    "max_position_embeddings": 8194,
+    "model_type": "xlm-roberta",
+    "num_attention_heads": 16,
+    "num_hidden_layers": 24,
+    "output_past": True,
+    "pad_token_id": 1,
+    "position_embedding_type": "rotary",
+    "rotary_emb_base": 20000.0,
+    "task_instructions": {"separation": ""},
+    "torch_dtype": "bfloat16",
+    "transformers_version": "4.44.0",
+    "truncate_dim": None,
+    "type_vocab_size": 1,
+    "use_cache": False,
+    "use_flash_attn": True,
+    "vocab_size": 250002,
 }
 # Of Alibaba-NLP/gte-large-en-v1.5.
 GTE = {
@@ -154,6 +201,18 @@ def test_a_nomic_config_is_read():
     # Newer files name what a mixture of experts would have.
     idle = {"moe_every_n_layers": 0, "num_experts": 8, "moe_top_k": 1, "ffn_div": 1.0}
     assert read(later | idle | {"position_embedding_type": "rotary"}) == read(later)
+
+
+def test_a_config_of_jina_embeddings_is_read():
+    expected = BertConfig.from_name("jina_embeddings_v3")
+    assert read(JINA) == JinaEmbeddingsV3Config() == expected
+    assert read({"model_type": "jina_embeddings_v3"}) == expected  # as transformers has it
+    assert read(expected.to_dict("hf")) == expected
+    # The base of the angles that its code takes where a file names none.
+    assert read({k: v for k, v in JINA.items() if k != "rotary_emb_base"}).rope_theta == 10_000
+    # An XLM-RoBERTa is one as before.
+    values = {"model_type": "xlm-roberta", "position_embedding_type": "absolute"}
+    assert type(read(values)) is RobertaConfig
 
 
 def test_a_gte_config_is_read():
@@ -272,6 +331,8 @@ def test_a_eurobert_config_is_read():
         ),
         (NOMIC | {"head_dim": 32}, "head_dim is 32: only heads that divide hidden_size 768 among"),
         (NOMIC | {"attn_width": 3}, "unknown config key 'attn_width'"),
+        (JINA | {"truncate_dim": 64}, "truncate_dim is 64: only None is supported, as in jina-emb"),
+        (JINA | {"position_embedding_type": "alibi"}, "position_embedding_type is 'alibi'"),
         (GTE | {"layer_norm_type": "rms_norm"}, "layer_norm_type is 'rms_norm': only 'layer_norm'"),
         (
             GTE | {"logn_attention_scale": True},

@@ -1,10 +1,11 @@
-"""NomicBERT, GTE and EuroBERT as they are published: in the form of the code beside them.
+"""NomicBERT, GTE, Jina's and EuroBERT as they are published: in the form of the code beside them.
 
 Oracle: transformers' models and sentence-transformers, whose own form has other keys; both forms
 hold the same tensors here. Angles that transformers has no type for are worked out by hand.
 """
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from keras_bert import CrossEncoder, ExportOptions, SentenceEncoder, export_save
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.models.conversion.convert import convert
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
+from tests import command_process
 from tests.checkpoints.test_families_oracle import (
     LABELS,
     assert_close,
@@ -34,6 +36,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:the checkpoint has no pooler"),
 ]
 
+TOOL = Path(__file__).parents[2] / "tools" / "convert_checkpoint.py"
 # Keys of nomic-ai/nomic-embed-text-v1 whose values are the same in every model here.
 NOMIC_KEYS = {
     "activation_function": "swiglu",
@@ -433,3 +436,121 @@ def test_a_eurobert_makes_the_vectors_of_sentence_transformers(tmp_path):
     expected = SentenceTransformer(str(tmp_path / "vectors"), device="cpu").encode(texts)
     found = SentenceEncoder.from_preset(tmp_path / "vectors").encode(texts)
     np.testing.assert_allclose(found, expected, **ORACLE)
+
+
+# Of jinaai/jina-embeddings-v3, with three of its five tasks and matrices of rank 2.
+JINA_TASKS = {"retrieval.query": "the home: ", "retrieval.passage": "what is it ", "separation": ""}
+JINA_KEYS = {
+    "architectures": ["XLMRobertaModel"],
+    "auto_map": {"AutoModel": "jinaai/xlm-roberta-flash-implementation--modeling_lora.XLM"},
+    "emb_pooler": None,
+    "load_trained_adapters": True,
+    "lora_adaptations": list(JINA_TASKS),
+    "lora_alpha": 1,
+    "lora_dropout_p": 0.0,
+    "lora_main_params_trainable": False,
+    "lora_rank": 2,
+    "matryoshka_dimensions": [4, 12],
+    "model_type": "xlm-roberta",
+    "position_embedding_type": "rotary",
+    "rotary_emb_base": 70.0,
+    "task_instructions": JINA_TASKS,
+    "truncate_dim": None,
+    "use_flash_attn": True,
+}
+
+
+def publish_with_adapters(model, folder):
+    """Writes a model of transformers as Jina's is published; returns what each task adds to it.
+
+    By modeling_lora.py beside the published weights: W + alpha / r B A, of embeddings A B.
+    """
+    draw = np.random.default_rng(5)
+    model.save_pretrained(folder)
+    file = folder / "model.safetensors"
+    published, added = {}, {}
+    for name, value in load_file(file).items():
+        place = f"roberta.{name}"
+        if value.ndim == 1:
+            published[place] = value
+            continue
+        rows, columns = value.shape
+        is_table = "embeddings" in name
+        shapes = ((3, rows, 2), (3, 2, columns)) if is_table else ((3, 2, columns), (3, rows, 2))
+        a, b = (draw.normal(0, 0.5, shape).astype(np.float32) for shape in shapes)
+        before = place.removesuffix("weight") + "parametrizations.weight"
+        published |= {f"{before}.original": value, f"{before}.0.lora_A": a, f"{before}.0.lora_B": b}
+        added[name] = np.stack(
+            [(x @ y if is_table else y @ x) / 2 for x, y in zip(a, b, strict=True)]
+        )
+    save_file(published, file, metadata={"format": "pt"})
+    config = model.config
+    names = ("hidden_size", "num_attention_heads", "intermediate_size", "num_hidden_layers")
+    names += ("vocab_size", "max_position_embeddings", "type_vocab_size", "layer_norm_eps")
+    values = {name: getattr(config, name) for name in names}
+    (folder / "config.json").write_text(json.dumps(JINA_KEYS | values))
+    return added
+
+
+def test_tasks_of_jina_embeddings_make_the_vectors_of_sentence_transformers(tmp_path):
+    """Laid out as jina-embeddings-v3: a module of its own that chooses the adapter of a task.
+
+    Oracle: transformers' JinaEmbeddingsV3Model with the sums in its weights.
+    """
+    from sentence_transformers import SentenceTransformer, models
+
+    files = sentencepiece_files("xlm_roberta")
+    changes = {"vocab_size": len(files.vocabulary), "max_position_embeddings": 64}
+    changes |= {"rope_parameters": {"rope_type": "default", "rope_theta": 70.0}}
+    model = their_model("JinaEmbeddingsV3Model", **changes)
+    folder, theirs = tmp_path / "jina", tmp_path / "theirs"
+    modules = []
+
+    def save(target):
+        model.save_pretrained(tmp_path / "encoder")
+        files.save(tmp_path / "encoder")
+        first = models.Transformer(str(tmp_path / "encoder"), max_seq_length=48)
+        modules[:] = [first, models.Pooling(12, pooling_mode="mean"), models.Normalize()]
+        SentenceTransformer(modules=modules, device="cpu").save(str(target))
+
+    save(folder)
+    added = publish_with_adapters(model, folder)
+    entries = json.loads((folder / "modules.json").read_text())
+    entries[0]["type"] = "custom_st.Transformer"
+    (folder / "modules.json").write_text(json.dumps(entries))
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 48}')
+    texts = ["the home of the film", "of", "and it is", "it is what it is " * 30]
+    expected = SentenceTransformer(modules=modules, device="cpu").encode(texts)
+    np.testing.assert_allclose(
+        SentenceEncoder.from_preset(folder).encode(texts), expected, **ORACLE
+    )
+    (tmp_path / "plain").mkdir()
+    report = convert(folder, tmp_path / "plain", "hf")  # transformers is the witness
+    assert report.difference < 1e-5 and "transformers" in str(report)
+    assert "lora_A: of the adapters of tasks" in str(report)
+
+    name = "retrieval.passage"
+    save(theirs)
+    file = next(theirs.glob("**/model.safetensors"))
+    sums = load_file(file)
+    assert {key for key, value in sums.items() if value.ndim == 2} == added.keys()
+    for key, value in added.items():
+        sums[key] += value[1]
+    save_file(sums, file, metadata={"format": "pt"})
+    expected = SentenceTransformer(str(theirs), device="cpu").encode(
+        [JINA_TASKS[name] + text for text in texts]
+    )
+    for format in ("hf", "keras"):
+        flags = [f"--from={folder}", f"--to={tmp_path / format}", f"--format={format}"]
+        done = command_process.run([TOOL, *flags, f"--adapter={name}"])
+        assert done.returncode == 0, done.stderr
+        assert "'what is it ' stands before texts" in done.stdout
+        found = SentenceEncoder.from_preset(tmp_path / format).encode(texts)
+        np.testing.assert_allclose(found, expected, **ORACLE)
+    again = SentenceTransformer(str(tmp_path / "hf"), device="cpu").encode(texts)
+    np.testing.assert_allclose(again, expected, **ORACLE)
+    with pytest.raises(ValueError, match="adapter is 'query': choose one of retrieval.query, ret"):
+        convert(folder, tmp_path / "plain", "hf", adapter="query")
+    for other in ("hf", "keras"):
+        with pytest.raises(ValueError, match=f"{other}.* holds no adapters of tasks, as jina"):
+            convert(tmp_path / other, tmp_path / "plain", "hf", adapter=name)

@@ -112,6 +112,7 @@ def convert(
     position_extension: PositionExtension = "copy",
     attention_window: int | None = None,
     dtype: WeightsDtype = "float32",
+    adapter: str | None = None,
 ) -> ParityReport:
     """Writes the model of one folder into another in any format, and compares the two.
 
@@ -126,6 +127,8 @@ def convert(
         attention_window: how far a position of the result sees to each side, see
             `with_local_attention`; None keeps the attention of the source.
         dtype: of the weights in the files of the result; other than float32 for "hf" only.
+        adapter: the task of Jina Embeddings v3 as it is published, such as "retrieval.query", whose
+            adapter is added to the weights; None for those beside the adapters.
 
     Returns:
         What was done, and how alike both are.
@@ -144,7 +147,7 @@ def convert(
         )
     source = hub.local_folder(source)
     # As named arrays in float32, the form that every format is read into and written from.
-    read = preset.read_checkpoint(source, ignore_config_keys)
+    read = preset.read_checkpoint(source, ignore_config_keys, adapter)
     read.check_masked_lm()
     positions = None
     if max_position_embeddings is not None:
@@ -190,7 +193,8 @@ def convert(
     source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
     # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
     before = None  # of what was changed on the way only we know what is right
-    if positions is None and attention_window is None and rounded is None:
+    changes = (positions, attention_window, rounded, adapter)
+    if all(change is None for change in changes):
         before = parity.library_activations(source, source_format, read.config, features)
     if before and any("pooler" in name for name in read.report.dropped):
         # An idle one beside a head with a layer of its own: their encoder runs it, ours the head's.

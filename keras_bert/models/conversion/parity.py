@@ -14,7 +14,7 @@ from keras_bert.config_keys import ENCODER_DECODER_TYPE
 from keras_bert.family_configs import LongformerConfig
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
 from keras_bert.models.encoder import BertEncoder
-from keras_bert.rotary_configs import NomicBertConfig, RotaryBertConfig
+from keras_bert.rotary_configs import JinaEmbeddingsV3Config, NomicBertConfig, RotaryBertConfig
 
 _BATCH, _LENGTH, _PADDING = 2, 16, 5
 
@@ -115,14 +115,18 @@ def _transformers(
         values = ours.to_dict("hf")  # theirs does not read it
     known = {key: values[key] for key in values if key in fields}
     config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
+    spelled = None
+    if isinstance(ours, NomicBertConfig):
+        spelled = {r"^bert\.": ""}  # what its own code calls the encoder beside a head
+    if isinstance(ours, JinaEmbeddingsV3Config):
+        spelled = {r"\.parametrizations\.weight\.original$": ".weight"}  # beside adapters
     # With what was told of the loading it is a pair, which its own annotation does not say.
     loaded: Any = transformers.AutoModel.from_pretrained(
         folder,
         config=config,
         output_loading_info=True,
         dtype=torch.float32,
-        # What NomicBERT's own code calls the encoder beside a head.
-        key_mapping={r"^bert\.": ""} if isinstance(ours, NomicBertConfig) else None,
+        key_mapping=spelled,
     )
     model, loading = loaded
     # torch wants int64 ids; eval() turns dropout off.

@@ -1,0 +1,1 @@
+"""Jina Embeddings v3 as it is published: adapters of tasks beside the weights."""
