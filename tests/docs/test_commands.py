@@ -119,6 +119,9 @@ NOT_RUN = {
         "test_entity_exports.py asks a server"
     ),
     "python tools/export_saved_model.py --format=onnx": "needs tf2onnx: test_small_models.py",
+    "python tools/convert_checkpoint.py --from=hf://jinaai": (
+        "downloads; test_published_forms_oracle.py does the same"
+    ),
     "from keras_bert import M3Encoder": "downloads; test_m3_encoder_oracle.py calls the same",
 }
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.
@@ -177,6 +180,7 @@ ELSEWHERE = {
     "hf://google-bert/bert-base-multilingual-cased": "bert",
     "hf://cross-encoder/ms-marco-MiniLM-L6-v2": "runs/rerank",
     "runs/reference/pretraining/preset": "runs/mini/preset",
+    'from_preset("jina_': 'from_preset("runs/mini/preset" or "',
     "grpc://localhost:8500": "localhost:8501",  # gRPC needs an extra: test_remote_prediction.py
     "sum_last_4": "sum_all",  # of one layer
     "dims=64,128": "dims=8,16",  # the model's vectors have 32 numbers

@@ -31,7 +31,7 @@ _SAME = (
     *("attention_window", "global_tokens"),  # of local attention, and the window of a ModernBERT
     *("distance_buckets", "distance_vectors", "distance_products", "farthest_distance"),
     "pos_att_type",  # of a DeBERTa
-    *("rope_theta", "rope_factor"),  # of NomicBERT, GTE and EuroBERT
+    *("rope_theta", "rope_factor"),  # of NomicBERT, GTE, Jina and EuroBERT
     # Of MobileBERT.
     *("block_width", "attention_input", "num_feedforward_networks", "normalization_type"),
     *("trigram_input", "has_pooler"),
