@@ -34,9 +34,10 @@ VOCAB_JSON, MERGES = "vocab.json", "merges.txt"
 SENTENCEPIECE_FILES = {
     "albert": "spiece.model",
     "xlm_roberta": "sentencepiece.bpe.model",
+    "camembert": "sentencepiece.bpe.model",
     "deberta": "spm.model",
 }
-MODEL_FILES = tuple(SENTENCEPIECE_FILES.values())
+MODEL_FILES = tuple(dict.fromkeys(SENTENCEPIECE_FILES.values()))
 # Every file that holds pieces: a folder with none of them has no tokenizer.
 VOCABULARY_FILES = (vocabulary_module.FILE_NAME, VOCAB_JSON, TOKENIZER_JSON, *MODEL_FILES)
 TOKENIZER_FILES = (*VOCABULARY_FILES, MERGES, FILE_NAME)

@@ -54,6 +54,7 @@ _FAMILIES_OF_MODELS: dict[str | None, Family] = {"BPE": "byte_level_bpe", UNIGRA
 # Names in `tokenizer_class`, which may have "Fast" behind them.
 _CLASSES: dict[str, Family] = {
     "XLMRobertaTokenizer": "sentencepiece",
+    "CamembertTokenizer": "sentencepiece",
     "AlbertTokenizer": "sentencepiece",
     "DebertaV2Tokenizer": "sentencepiece",
     "RobertaTokenizer": "byte_level_bpe",

@@ -60,14 +60,19 @@ def their_model(family, vocab_size, **changes):
     fields = SIZES | {"vocab_size": vocab_size, "num_labels": 3}
     if family == "mpnet":
         fields |= {"max_position_embeddings": 66}
-    elif family in ("roberta", "xlm-roberta"):
+    elif family in ("roberta", "xlm-roberta", "camembert"):
         fields |= {"max_position_embeddings": 66, "type_vocab_size": 1, "pad_token_id": 1}
     else:
         fields["max_position_embeddings"] = 64
     if family == "albert":
         fields |= {"embedding_size": 8, "classifier_dropout_prob": 0}
     names = {"bert": "Bert", "roberta": "Roberta", "albert": "Albert", "xlm-roberta": "XLMRoberta"}
-    names |= {"mpnet": "MPNet", "modernbert": "ModernBert", "deberta-v2": "DebertaV2"}
+    names |= {
+        "camembert": "Camembert",
+        "mpnet": "MPNet",
+        "modernbert": "ModernBert",
+        "deberta-v2": "DebertaV2",
+    }
     if family == "deberta-v2":  # as version 3 is published, and rows longer than the exact buckets
         fields |= {"relative_attention": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}
         fields |= {"share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False}

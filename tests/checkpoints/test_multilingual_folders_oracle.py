@@ -1,7 +1,7 @@
-"""Multilingual BERT, XLM-R and Multilingual-MiniLM as they are published, in thirteen scripts.
+"""Multilingual BERT, XLM-R, CamemBERT and Multilingual-MiniLM as published, in thirteen scripts.
 
-Oracle: transformers' model of the same folder; ids are those of its BertTokenizerFast, and of
-XLM-R's tokenizer those of the sentencepiece library in fairseq's order.
+Oracle: transformers' model of the same folder; ids are those of its BertTokenizerFast and its
+CamembertTokenizer, and of XLM-R's tokenizer those of the sentencepiece library in fairseq's order.
 """
 
 import json
@@ -76,6 +76,23 @@ def xlm_roberta(folder):
     return their_model("xlm-roberta", vocab_size), ids
 
 
+def camembert(folder):
+    """A CamemBERT with transformers' own tokenizer, which leaves tokenizer.json alone."""
+    import transformers
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(train_sentencepiece(TEXTS * 20, 400, "xlm_roberta").model)
+    pieces = [(piece.piece, piece.score) for piece in proto.pieces]
+    first = [(name, 0.0) for name in ("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>")]
+    vocab = [*first, ("<unk>NOTUSED", -100.0), *pieces[1:], ("<mask>", 0.0)]
+    table = proto.normalizer_spec.precompiled_charsmap
+    tokenizer = transformers.CamembertTokenizer(vocab=vocab, _spm_precompiled_charsmap=table)
+    tokenizer.save_pretrained(folder)
+    assert not (folder / "sentencepiece.bpe.model").exists()
+    return their_model("camembert", len(vocab)), [tokenizer(text)["input_ids"] for text in TEXTS]
+
+
 def multilingual_minilm(folder):
     """A BERT with XLM-R's tokenizer, as Multilingual-MiniLM and multilingual-e5-small.
 
@@ -87,7 +104,7 @@ def multilingual_minilm(folder):
     return their_model("bert", vocab_size + 9), ids
 
 
-@pytest.mark.parametrize("make", [multilingual_bert, xlm_roberta, multilingual_minilm])
+@pytest.mark.parametrize("make", [multilingual_bert, xlm_roberta, camembert, multilingual_minilm])
 def test_it_reads_every_script_and_goes_back(make, tmp_path):
     import safetensors.numpy
     import torch

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from keras_bert import Vocabulary, train_byte_level_bpe, train_sentencepiece, train_vocabulary
 from keras_bert.text.framing import MPNET_TOKENS, ROBERTA_FRAMING
+from keras_bert.text.sentencepiece.files import SentencePieceFiles
 from keras_bert.text.wordpiece.files import WordPieceFiles
 from keras_bert.text.wordpiece.settings import Settings
 
@@ -37,6 +38,9 @@ def byte_level_files():
 
 @functools.cache
 def sentencepiece_files(scheme):
+    if scheme == "camembert":  # another order of the same pieces
+        files = sentencepiece_files("xlm_roberta")
+        return SentencePieceFiles(files.model, files.settings._replace(scheme=scheme))
     return train_sentencepiece(golden_texts()[:200], 1000, scheme)
 
 

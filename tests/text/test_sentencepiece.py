@@ -39,8 +39,9 @@ def check_against_the_library(scheme, texts, keep):
     if scheme != "albert" and not keep:
         processor = sentencepiece.SentencePieceProcessor(model_proto=files.model)
         expected = processor.encode(texts)
-        if scheme == "xlm_roberta":  # fairseq's ids: <unk> is 3, pieces are one higher
-            expected = [[i + 1 if i else 3 for i in row] for row in expected]
+        # fairseq's ids: <unk> is 3, pieces are one higher, in CamemBERT four.
+        if higher := {"xlm_roberta": 1, "camembert": 4}.get(scheme):
+            expected = [[i + higher if i else 3 for i in row] for row in expected]
         check_rows(texts, ids, expected)
 
 
@@ -63,10 +64,12 @@ def check_rows(texts, ids, expected, most_ties=0):
     [
         ("albert", True),
         ("xlm_roberta", False),
+        ("camembert", False),
         ("deberta", False),
         ("deberta", True),
         pytest.param("albert", False, marks=pytest.mark.slow),
         pytest.param("xlm_roberta", True, marks=pytest.mark.slow),
+        pytest.param("camembert", True, marks=pytest.mark.slow),
     ],
 )
 def test_ids_of_the_library(scheme, keep):
@@ -115,6 +118,10 @@ def test_alberts_preparation_is_that_of_transformers():
 def test_special_tokens_have_the_ids_of_their_families():
     vocabulary = made("xlm_roberta").vocabulary
     assert vocabulary.special_ids == (1, 3, 0, 2, len(vocabulary) - 1)
+    # As transformers 4 counts: four entries of fairseq's, then all of the model, from its <unk> on.
+    vocabulary = made("camembert").vocabulary
+    assert vocabulary.special_ids == (1, 3, 5, 6, len(vocabulary) - 1)
+    assert vocabulary.tokens[7:] == made("xlm_roberta").vocabulary.tokens[4:]
     assert made("albert").vocabulary.special_ids == (0, 1, 2, 3, 4)
     vocabulary = made("deberta").vocabulary
     assert vocabulary.special_ids == (0, 3, 1, 2, len(vocabulary) - 1)

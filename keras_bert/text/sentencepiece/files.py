@@ -1,6 +1,6 @@
 """The files of a SentencePiece tokenizer: ALBERT's spiece.model, DeBERTa's spm.model, XLM-R's.
 
-XLM-R's is sentencepiece.bpe.model, or tokenizer.json, which holds the same.
+That of XLM-R and of CamemBERT is sentencepiece.bpe.model, or tokenizer.json, which holds the same.
 """
 
 import dataclasses
@@ -25,7 +25,8 @@ from keras_bert.text.framing import (
 )
 from keras_bert.text.sentencepiece.model import read_pieces
 from keras_bert.text.sentencepiece.preparation import prepare_text
-from keras_bert.text.sentencepiece.unigram_json import is_unigram, model_of
+from keras_bert.text.sentencepiece.unigram_json import camembert_order, is_unigram, model_of
+from keras_bert.text.sentencepiece.unigram_json import scheme_of as unigram_scheme
 from keras_bert.text.tokenizer_config import (
     MODEL_FILES,
     ROLES,
@@ -38,13 +39,19 @@ from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE, Vocabulary
 _SCHEMES = {
     "AlbertTokenizer": "albert",
     "XLMRobertaTokenizer": "xlm_roberta",
+    "CamembertTokenizer": "camembert",
     "DebertaV2Tokenizer": "deberta",
 }
+_OF_ROBERTAS = ("xlm_roberta", "camembert")
 # How models of a scheme begin, where ids depend on it, and whose they are.
 _FIRST_PIECES = {
     "xlm_roberta": ("XLM-R", ["<unk>", "<s>", "</s>"]),
+    "camembert": ("CamemBERT", ["<unk>", "<s>", "</s>"]),
     "deberta": ("DeBERTa", ["[PAD]", "[CLS]", "[SEP]", "[UNK]"]),
 }
+# Entries of CamemBERT's vocabulary that no text becomes: fairseq's own places, once more those of
+# the model.
+_NOT_USED = ("<s>NOTUSED", "</s>NOTUSED", "<unk>NOTUSED")
 # Unicode's, which the graph strips before a mask; `\s` would add U+001C to U+001F.
 _WHITE_SPACE = "[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 
@@ -101,6 +108,9 @@ class SentencePieceFiles:
         if self.settings.scheme == "deberta":  # the mask is no piece of the model
             pieces = [*pieces, BERT_TOKENS.mask]
             return Vocabulary(pieces, BERT_TOKENS, SENTENCEPIECE_SPACE, BERT_FRAMING)
+        if self.settings.scheme == "camembert":
+            tokens = camembert_order(pieces[3:])
+            return Vocabulary(tokens, ROBERTA_TOKENS, SENTENCEPIECE_SPACE, ROBERTA_FRAMING)
         # fairseq's order: its own four first, pieces one higher, the mask last.
         tokens = ["<s>", "<pad>", "</s>", "<unk>", *pieces[3:], "<mask>"]
         return Vocabulary(tokens, ROBERTA_TOKENS, SENTENCEPIECE_SPACE, ROBERTA_FRAMING)
@@ -108,6 +118,8 @@ class SentencePieceFiles:
     def ids_of_pieces(self) -> list[int]:
         """Returns our id of each id of the model."""
         count = len(read_pieces(self.model))
+        if self.settings.scheme == "camembert":
+            return [3, *range(5, count + 4)]  # <unk>, then all four higher
         if self.settings.scheme != "xlm_roberta":
             return list(range(count))
         return [3, 0, 2, *range(4, count + 1)]  # <unk>, <s>, </s>, then pieces one higher
@@ -124,8 +136,8 @@ class SentencePieceFiles:
     def read(cls, folder: str | os.PathLike, file: str | None = None) -> "SentencePieceFiles":
         """Reads spiece.model, sentencepiece.bpe.model or spm.model, and tokenizer_config.json.
 
-        In place of sentencepiece.bpe.model a tokenizer.json does, which XLM-R's kind is sometimes
-        published with alone.
+        In place of sentencepiece.bpe.model a tokenizer.json does, which XLM-R's kind and
+        CamemBERT's are sometimes published with alone.
 
         Args:
             folder: the folder, or `hf://org/name` for one on the Hugging Face Hub.
@@ -135,22 +147,18 @@ class SentencePieceFiles:
         Raises:
             FileNotFoundError: the folder has no such file.
             ValueError: a file is damaged, several are there and no class says which is meant, the
-                tokenizer is CamemBERT's, splits texts at punctuation, there are added tokens, or a
-                special one has another id.
+                tokenizer splits texts at punctuation, there are added tokens, or a special one has
+                another id.
         """
         folder = hub.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
         (name, _), config = tokenizer_config.tokenizer_class(folder), folder / "config.json"
         scheme = _SCHEMES.get(name.removesuffix("Fast"))
-        if scheme is None:
-            settings = tokenizer_config.read_json(config) if config.is_file() else {}
-            if name.startswith("Camembert") or settings.get("model_type") == "camembert":
-                raise ValueError(
-                    f"{folder} holds the tokenizer of a CamemBERT, which numbers pieces in a way "
-                    "that the package does not have: open its encoder alone, and make ids with "
-                    "transformers"
-                )
+        if scheme is None and config.is_file():
+            # As published, where the model type alone tells it from an XLM-R's.
+            if tokenizer_config.read_json(config).get("model_type") == "camembert":
+                scheme = "camembert"
         scheme, stored_json = _scheme_of(folder, scheme, file)
         json_file = folder / TOKENIZER_JSON
         if stored.get("split_by_punct"):
@@ -159,8 +167,9 @@ class SentencePieceFiles:
                 "punctuation before SentencePiece is not supported, and published models do not; "
                 "open the encoder alone, and make ids with transformers"
             )
-        # XLM-R's tokenizer in transformers knows neither of these keys; ours writes and reads them.
-        knows_keys = scheme != "xlm_roberta" or "keep_special_tokens" in stored
+        # Those of XLM-R and CamemBERT in transformers know neither of these keys; ours writes and
+        # reads them.
+        knows_keys = scheme not in _OF_ROBERTAS or "keep_special_tokens" in stored
         known = stored if knows_keys else {}
         values = {
             "lowercase": known.get("do_lower_case", scheme == "albert"),
@@ -177,10 +186,12 @@ class SentencePieceFiles:
         except ValueError as error:
             raise ValueError(f"{model}: {error}") from None
         # A tokenizer.json beside the model file has many megabytes, and the same tokens.
-        special = read.vocabulary.special_tokens
+        known_tokens = {*read.vocabulary.special_tokens}
+        if scheme == "camembert":
+            known_tokens.update(_NOT_USED)
         tokenizer_config.check_added(
             folder,
-            lambda token: token.get("content") in special,
+            lambda token: token.get("content") in known_tokens,
             (TOKENIZER_JSON,) if stored_json else (),
         )
         added = folder / tokenizer_config.ADDED_TOKENS
@@ -238,20 +249,23 @@ def _scheme_of(
     found = [name for name, model in SENTENCEPIECE_FILES.items() if (folder / model).is_file()]
     if file is not None:
         found = [name for name in found if SENTENCEPIECE_FILES[name] == file]
+    if scheme != "camembert":  # whose file has the name of XLM-R's
+        found = [name for name in found if name != "camembert"]
     json_file, stored_json = folder / TOKENIZER_JSON, None
-    if not found and scheme in (None, "xlm_roberta") and json_file.is_file():
+    if not found and scheme in (None, *_OF_ROBERTAS) and json_file.is_file():
         stored_json = tokenizer_config.read_json(json_file)
     if scheme in found:
         found = [scheme]
     elif stored_json and is_unigram(stored_json):
-        found = ["xlm_roberta"]
+        found = [unigram_scheme(stored_json)]
     elif not found or scheme is not None:
         needed = [SENTENCEPIECE_FILES[scheme]] if scheme is not None else MODEL_FILES
         raise missing_vocabulary(
             folder,
             f"{folder} has no {' and no '.join(needed)}, which holds SentencePiece's "
-            "vocabulary; transformers 5 leaves it out where it writes tokenizer.json, which "
-            "is read of XLM-R's kind alone: add the file that the model was published with",
+            "vocabulary; transformers 5 leaves it out where it writes tokenizer.json, which is "
+            "read of XLM-R's kind and CamemBERT's alone: add the file that the model was published "
+            "with",
         )
     elif len(found) > 1:
         names = " and ".join(SENTENCEPIECE_FILES[name] for name in found)

@@ -34,7 +34,7 @@ def prepare_text(text: str, scheme: str, lowercase: bool, keep_accents: bool) ->
 
     Args:
         text: the text.
-        scheme: "albert", whose quotes change, "xlm_roberta" or "deberta".
+        scheme: "albert", whose quotes change, or another.
         lowercase: lower-case characters.
         keep_accents: leave them composed and with their accents.
     """

@@ -23,13 +23,14 @@ class SentencePieceTokenizer(Tokenizer):
     Ids equal those of the `sentencepiece` library on the prepared text, but for ties: where a word
     has the same pieces in two orders, versions of the library choose differently. ALBERT's
     preparation is that of transformers: `` and '' become ", characters are decomposed (NFKD) and
-    lose their accents, and are lower-cased; XLM-R and DeBERTa have none. Bytes that are not UTF-8
-    are read as U+FFFD. Offsets leave out the white space before a word.
+    lose their accents, and are lower-cased; XLM-R, CamemBERT and DeBERTa have none. Bytes that are
+    not UTF-8 are read as U+FFFD. Offsets leave out the white space before a word.
 
     Args:
         model: content of spiece.model, sentencepiece.bpe.model or spm.model.
         scheme: "albert", whose ids are those of the model; "xlm_roberta", which puts <s>, <pad>,
-            </s> and <unk> first and <mask> last, and counts pieces one higher; or "deberta", whose
+            </s> and <unk> first and <mask> last, and counts pieces one higher; "camembert", which
+            puts five entries of fairseq's first and counts pieces four higher; or "deberta", whose
             ids are those of the model, and [MASK] behind them.
         lowercase: lower-case the text; by default for "albert".
         keep_accents: keep accents, and characters as they are; by default not for "albert".

@@ -1,4 +1,4 @@
-"""A SentencePiece model out of XLM-R's tokenizer.json, where its model file is not beside it.
+"""A SentencePiece model out of XLM-R's tokenizer.json, or CamemBERT's, without its model file.
 
 The file holds all that the model has: pieces with their scores, and the table by which characters
 are normalized. What is made of it is the same protocol buffer, `ModelProto` of
@@ -19,8 +19,16 @@ from keras_bert.text.tokenizer_config import rows_of
 from keras_bert.text.vocabulary import SENTENCEPIECE_SPACE
 
 UNIGRAM = "Unigram"
-# fairseq's order: four entries of its own first and one last, the pieces of the model between them.
-_FIRST, _LAST = ["<s>", "<pad>", "</s>", "<unk>"], "<mask>"
+# fairseq's order: entries of its own first and one last, the pieces of the model between them. In
+# CamemBERT's the model's first three follow once more, and are the ones that count.
+_LAST = "<mask>"
+_FIRST = {
+    "xlm_roberta": ["<s>", "<pad>", "</s>", "<unk>"],
+    "camembert": [
+        *("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>"),
+        *("<unk>NOTUSED", "<s>", "</s>"),
+    ],
+}
 # Fields of the messages, and types of pieces.
 _PIECES, _NORMALIZER = 1, 3  # of ModelProto
 _SPELLING, _SCORE, _TYPE = 1, 2, 3  # of SentencePiece
@@ -36,6 +44,18 @@ def is_unigram(stored: Mapping[str, Any]) -> bool:
     return (stored.get("model") or {}).get("type") == UNIGRAM
 
 
+def camembert_order(pieces: Iterable[str]) -> list[str]:
+    """Returns CamemBERT's vocabulary of the pieces behind the first three of its model."""
+    return [*_FIRST["camembert"], *pieces, _LAST]
+
+
+def scheme_of(stored: Mapping[str, Any]) -> str:
+    """Returns whose pieces a tokenizer.json holds, by the first: "camembert" or "xlm_roberta"."""
+    vocab = stored["model"].get("vocab") or [None]
+    is_camembert = isinstance(vocab, list) and vocab[0] and vocab[0][0] == _FIRST["camembert"][0]
+    return "camembert" if is_camembert else "xlm_roberta"
+
+
 def model_of(stored: Mapping[str, Any], path: Path) -> bytes:
     """Returns the content of the model file that a tokenizer.json was made of.
 
@@ -44,7 +64,7 @@ def model_of(stored: Mapping[str, Any], path: Path) -> bytes:
         path: of that file, for messages.
 
     Raises:
-        ValueError: it is damaged, or not of XLM-R's kind.
+        ValueError: it is damaged, or neither of XLM-R's kind nor CamemBERT's.
     """
     model = stored["model"]
     try:
@@ -54,18 +74,21 @@ def model_of(stored: Mapping[str, Any], path: Path) -> bytes:
             f"{path} is damaged: vocab is no list of pieces with their scores; fetch the file again"
         ) from None
     names = [piece for piece, _ in scores]
-    if names[: len(_FIRST)] != _FIRST or names[-1] != _LAST or model.get("unk_id") != 3:
+    first = _FIRST[scheme_of(stored)]
+    if names[: len(first)] != first or names[-1] != _LAST or model.get("unk_id") != 3:
         raise ValueError(
             f"{path}: the pieces begin with {', '.join(names[:4])} and end with "
-            f"{', '.join(names[-1:])}: those of XLM-R's kind begin with {', '.join(_FIRST)} and "
-            f"end with {_LAST}; open the encoder alone, and make ids with transformers"
+            f"{', '.join(names[-1:])}: those of XLM-R's kind begin with "
+            f"{', '.join(_FIRST['xlm_roberta'])}, those of CamemBERT's with "
+            f"{', '.join(_FIRST['camembert'])}, and end with {_LAST}; open the encoder alone, and "
+            "make ids with transformers"
         )
     if model.get("byte_fallback"):
         raise ValueError(f"{path}: byte_fallback is true, which XLM-R's kind does not have")
     _check_steps(stored, path)
     table = _table(stored.get("normalizer"), path)
     pieces = [("<unk>", 0.0, _UNKNOWN), ("<s>", 0.0, _CONTROL), ("</s>", 0.0, _CONTROL)]
-    pieces += [(piece, score, _NORMAL) for piece, score in scores[len(_FIRST) : -1]]
+    pieces += [(piece, score, _NORMAL) for piece, score in scores[len(first) : -1]]
     return b"".join(_field(_PIECES, _piece(*piece)) for piece in pieces) + _field(
         _NORMALIZER, _field(_NAME, b"nmt_nfkc" if table else b"identity") + _field(_TABLE, table)
     )
