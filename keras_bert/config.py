@@ -54,6 +54,12 @@ _ACTIVATIONS_WRITTEN = {
 }
 
 
+ERNIE = "ernie"
+# Keys of its files: the rows of a table of tasks, of which the first is read, and whether it is
+# there, which the weights tell.
+_TASK_TYPES = ("task_type_vocab_size", "use_task_id")
+
+
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
     """The numbers that define a BERT encoder (Devlin et al. 2018, arXiv:1810.04805).
@@ -89,7 +95,9 @@ class BertConfig:
         named_sizes: of the class: the fields of each size that `from_name` knows.
         hugging_face_names: of the class: key in a config file of transformers -> field, where the
             two differ; None where transformers has no such model.
-        hugging_face_types: of the class: other model types of transformers that are read as it.
+        hugging_face_types: of the class, not of those derived from it: other model types of
+            transformers that are read as it. An ERNIE is a BERT to whose words a vector is added
+            that says of which task of its pretraining a text is, always the first.
         google_fields: of the class: fields in a config file of Google's beside those of BERT; None
             where its file has another form or there is none.
         has_segments: of the class: whether `segment_ids` are looked at.
@@ -130,7 +138,7 @@ class BertConfig:
         "large": size_fields(24, 1024),
     }
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
-    hugging_face_types: ClassVar[tuple[str, ...]] = ()
+    hugging_face_types: ClassVar[tuple[str, ...]] = (ERNIE,)
     google_fields: ClassVar[tuple[str, ...] | None] = ()
     has_segments: ClassVar[bool] = True
     has_segment_table: ClassVar[bool] = True
@@ -509,6 +517,8 @@ class BertConfig:
         """Returns the content of a config file of transformers under the names of our fields."""
         ours: dict[str, Any] = {}
         for key, value in values.items():
+            if values.get("model_type") == ERNIE and key in _TASK_TYPES:
+                continue
             field = (cls.hugging_face_names or {}).get(key, key)
             if ours.setdefault(field, value) != value:
                 raise ValueError(
@@ -615,7 +625,9 @@ def config_classes(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
 def _classes_by_file_type(base: type[_AnyConfig]) -> dict[str, type[_AnyConfig]]:
     """Returns `config_classes` by every model type that files of transformers have for them."""
     classes = config_classes(base)
-    return classes | {kind: one for one in classes.values() for kind in one.hugging_face_types}
+    return classes | {
+        kind: one for one in classes.values() for kind in vars(one).get("hugging_face_types", ())
+    }
 
 
 def _defaults(config_class: type[BertConfig]) -> dict[str, Any]:

@@ -66,6 +66,7 @@ _ENGLISH: Mapping[str, int | float] = {
 class RotaryBertConfig(BertConfig):
     """What NomicBERT and GTE have in common; see `NomicBertConfig` and `GteConfig`."""
 
+    hugging_face_types: ClassVar[tuple[str, ...]] = ()
     # Of published code: key -> field, the keys of which models have different forms, each with what
     # it means where a file does not name it and the only one supported, and who has that one.
     published_names: ClassVar[Mapping[str, str]] = {}

@@ -34,6 +34,7 @@ from keras_bert.config import BertConfig, find_config_file, read_json
 from keras_bert.family_configs import LongformerConfig
 
 CONFIG_FILE = "config.json"
+_TASKS = "embeddings.task_type_embeddings.weight"  # of an ERNIE
 # Unless `global_attention_mask` is given: modeling_longformer.py, forward of each class.
 _GLOBAL_POSITIONS_THERE = {
     "BertMaskedLM": "none",
@@ -66,7 +67,7 @@ def read(
     family = FAMILIES[config.hugging_face_type].of_file(tensors.shapes)
     if values.get("tie_word_embeddings") is not False and config.ties_words:
         tensors = _under_usual_names(tensors, family)
-    tensors = _with_absent_biases(tensors, family)
+    tensors = _with_task_row(_with_absent_biases(tensors, family))
     architecture, head = find_head(tensors, values, family, config_file)
     if isinstance(config, LongformerConfig) and "global_tokens" not in values:
         _tell_global_positions(tensors.source, architecture)
@@ -212,6 +213,26 @@ def _with_absent_biases(tensors: Tensors, family: Family) -> Tensors:
         shapes={**tensors.shapes, **{name: value.shape for name, value in zeros.items()}},
         read=lambda name: zeros[name] if name in zeros else tensors.read(name),
     )
+
+
+def _with_task_row(tensors: Tensors) -> Tensors:
+    """Returns tensors in which the first task of an ERNIE is part of both segments.
+
+    transformers adds it to every word where no task is given (modeling_ernie.py, ErnieEmbeddings).
+    """
+    tasks = next((name for name in tensors.shapes if name.endswith(_TASKS)), None)
+    if tasks is None:
+        return tensors
+    segments = tasks.replace(_TASKS, "embeddings.token_type_embeddings.weight")
+
+    def read(name: str) -> np.ndarray:
+        value = tensors.read(name)
+        if name != segments:
+            return value
+        return value.astype(np.float32) + tensors.read(tasks)[:1].astype(np.float32)  # [2, H]
+
+    shapes = {name: shape for name, shape in tensors.shapes.items() if name != tasks}
+    return dataclasses.replace(tensors, shapes=shapes, read=read)
 
 
 def _tell_global_positions(source: str, architecture: str) -> None:

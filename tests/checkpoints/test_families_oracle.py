@@ -121,6 +121,8 @@ MOBILEBERT = {
     "intra_bottleneck_size": 9,
     "num_feedforward_networks": 3,
 }
+ERNIE = {key: value for key, value in ELECTRA.items() if key != "embedding_size"}
+ERNIE["use_task_id"] = True
 MEGATRON = {key: value for key, value in ELECTRA.items() if key != "embedding_size"}
 EUROBERT = {**GTE, "hidden_size": 24, "num_attention_heads": 6, "num_key_value_heads": 2}
 EUROBERT |= {"initializer_range": 0.1}
@@ -128,6 +130,7 @@ EUROBERT |= {"initializer_range": 0.1}
 FAMILIES = {
     "DistilBert": (DISTILBERT, DistilBertConfig),
     "Electra": (ELECTRA, ElectraConfig),
+    "Ernie": (ERNIE, BertConfig),
     "Albert": (ALBERT, AlbertConfig),
     "Roberta": (ROBERTA, RobertaConfig),
     "XLMRoberta": (ROBERTA, RobertaConfig),
@@ -272,6 +275,18 @@ CASES = {
 }
 
 
+# Read as a BERT, and written as one.
+ERNIES = {
+    "ErnieModel": ("BertEncoder", {"max_position_embeddings": 12}),
+    "ErnieForMaskedLM": ("BertMaskedLM", {"use_task_id": False}),
+    "ErnieForPreTraining": ("BertPretrainer", {"hidden_act": "relu"}),
+    "ErnieForSequenceClassification": ("BertClassifier", {"task_type_vocab_size": 4}),
+    "ErnieForTokenClassification": ("BertTokenClassifier", {"type_vocab_size": 4}),
+    "ErnieForMultipleChoice": ("BertMultipleChoice", {}),
+    "ErnieForQuestionAnswering": ("BertSpanLabeler", {}),
+}
+
+
 def their_model(name, **changes):
     import torch
     import transformers
@@ -319,7 +334,7 @@ def their_outputs(model, ours, batch):
     import torch
 
     with_segments = type(model).__name__.startswith(
-        ("Electra", "Albert", "NomicBert", "MobileBert", "MegatronBert")
+        ("Bert", "Ernie", "Electra", "Albert", "NomicBert", "MobileBert", "MegatronBert")
     )
     inputs = their_inputs(batch, **({"token_type_ids": "segment_ids"} if with_segments else {}))
     if type(model).__name__.startswith("Longformer"):  # an input there, of the config here
@@ -541,6 +556,28 @@ def test_there_and_back(name, tmp_path):
         np.testing.assert_array_equal(written[key].numpy(), value.numpy(), err_msg=key)
     if "Classification" in name:
         assert again.config.id2label == dict(enumerate(LABELS))
+
+
+@pytest.mark.parametrize("name", ERNIES)
+def test_an_ernie_is_a_bert_with_a_row_more(name, tmp_path):
+    """The first row of its table of tasks is part of both segments from then on."""
+    import transformers
+
+    ours, changes = ERNIES[name]
+    theirs = their_model(name, **changes)
+    theirs.save_pretrained(tmp_path / "theirs")
+    batch = features(ours, changes.get("type_vocab_size", 2))
+    expected = their_outputs(theirs, ours, batch)
+    model = getattr(keras_bert, ours).from_preset(tmp_path / "theirs")
+    assert type(model.config) is BertConfig
+    assert_close(our_outputs(model, ours, batch), expected, batch)
+    (tmp_path / "back").mkdir()
+    report = convert(tmp_path / "theirs", tmp_path / "back", "hf")
+    assert report.difference < 1e-5 and "transformers" in str(report)
+    other = getattr(transformers, name.replace("Ernie", "Bert"))
+    again, loading = other.from_pretrained(tmp_path / "back", output_loading_info=True)
+    assert not any(loading.values()), loading
+    assert_close(their_outputs(again.eval(), ours, batch), expected, batch)
 
 
 @pytest.mark.filterwarnings("ignore:the checkpoint has no pooler")

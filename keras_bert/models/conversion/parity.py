@@ -9,7 +9,7 @@ import numpy as np
 
 from keras_bert.checkpoints import model_garden, tensorflow_file
 from keras_bert.checkpoints.folder import SourceFormat
-from keras_bert.config import BertConfig, find_config_file, read_json
+from keras_bert.config import ERNIE, BertConfig, find_config_file, read_json
 from keras_bert.config_keys import ENCODER_DECODER_TYPE
 from keras_bert.family_configs import LongformerConfig
 from keras_bert.features import INPUT_IDS, INPUT_MASK, SEGMENT_IDS
@@ -109,12 +109,15 @@ def _transformers(
         return _transformers_pair(folder, features)
     fields = {field.name for field in dataclasses.fields(ours)} | set(ours.hugging_face_names or ())
     fields |= {"layer_types", "rope_parameters"}  # of ModernBERT: several of our fields in one
+    fields |= {"task_type_vocab_size", "use_task_id"}  # of ERNIE
     # Keys of DeBERTa that name the only form which is supported here.
     fields |= ours.to_dict("hf").keys() - {"model_type"}
     if isinstance(ours, RotaryBertConfig) and ours.is_published_form(values):
         values = ours.to_dict("hf")  # theirs does not read it
     known = {key: values[key] for key in values if key in fields}
-    config = transformers.AutoConfig.for_model(ours.hugging_face_type, **known)
+    # An ERNIE is read as a BERT, but theirs has a table more.
+    kind = ERNIE if values.get("model_type") == ERNIE else ours.hugging_face_type
+    config = transformers.AutoConfig.for_model(kind, **known)
     spelled = None
     if isinstance(ours, NomicBertConfig):
         spelled = {r"^bert\.": ""}  # what its own code calls the encoder beside a head
