@@ -120,6 +120,10 @@ NOT_RUN = {
     ),
     "python tools/export_saved_model.py --format=onnx": "needs tf2onnx: test_small_models.py",
     "from keras_bert import M3Encoder": "downloads; test_m3_encoder_oracle.py calls the same",
+    "python tools/search_texts.py --init_from=hf://BAAI/bge-m3": "downloads, as above",
+    "python tools/mine_negatives.py --init_from=hf://BAAI/bge-m3": "downloads, as above",
+    "python tools/search_texts.py --init_from=bm25 --input=manual.txt --query='how was the film' "
+    "--rerank_with=hf://BAAI/bge-m3": "downloads, as above",
 }
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.
 SMALLER = {
