@@ -39,6 +39,20 @@ def check_found(
     return queries, several
 
 
+class _Groups(NamedTuple):
+    """Pairs of query and text by their queries.
+
+    Attributes:
+        queries: the different queries.
+        texts: the different texts.
+        pairs: for each query the places of its pairs, and the numbers of the texts in these.
+    """
+
+    queries: list[str]
+    texts: list[str]
+    pairs: list[tuple[list[int], list[int]]]
+
+
 class Reranker(abc.ABC):
     """Scores texts against the queries beside them; a subclass says how."""
 
@@ -98,7 +112,7 @@ class Reranker(abc.ABC):
         return queries, texts
 
     @staticmethod
-    def _grouped(queries: Sequence[str], texts: Sequence[str]) -> "_Groups":
+    def _grouped(queries: Sequence[str], texts: Sequence[str]) -> _Groups:
         """Returns pairs of query and text by their queries, so that each text is encoded once."""
         asked, held = (
             {text: n for n, text in enumerate(dict.fromkeys(several))}
@@ -109,17 +123,3 @@ class Reranker(abc.ABC):
             places_of[asked[query]].append(place)
         pairs = [(places, [held[texts[place]] for place in places]) for places in places_of]
         return _Groups([*asked], [*held], pairs)
-
-
-class _Groups(NamedTuple):
-    """Pairs of query and text by their queries.
-
-    Attributes:
-        queries: the different queries.
-        texts: the different texts.
-        pairs: for each query the places of its pairs, and the numbers of the texts in these.
-    """
-
-    queries: list[str]
-    texts: list[str]
-    pairs: list[tuple[list[int], list[int]]]

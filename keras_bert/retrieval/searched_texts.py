@@ -120,7 +120,7 @@ class SearchedTexts(abc.ABC):
     encoder_has: ClassVar[str]
     # What vectors depend on, for messages.
     made_with: ClassVar[str] = (
-        "pooling, prompt, truncate_dim, max_active_dims, max_seq_length or m3_weights"
+        "pooling, prompt, truncate_dim, m3_weights, max_active_dims or max_seq_length"
     )
     # The file of the vectors in the folder of an index.
     vectors_file: ClassVar[str]

@@ -126,7 +126,7 @@ class TokenVectors:
 
     def astype(self, dtype: type[np.floating]) -> Self:
         """Returns the same in another number format, `np.float16` or `np.float32`."""
-        return dataclasses.replace(self, vectors=self.vectors.astype(dtype))
+        return dataclasses.replace(self, vectors=self.vectors.astype(dtype, copy=False))
 
 
 def slice_ends(rows: slice, count: int) -> tuple[int, int]:
