@@ -144,6 +144,7 @@ _PUBLIC = {
     "SparseTextIndex": "retrieval.sparse_index",
     "SparseVectors": "tasks.sentence_embedding.sparse_vectors",
     "M3Encoder": "retrieval.m3_encoder",
+    "M3Index": "retrieval.m3_index",
     "M3Vectors": "retrieval.m3_encoder",
     "MultiVectorEncoder": "retrieval.multi_vector_encoder",
     "MultiVectorIndex": "retrieval.multi_vector_index",
@@ -266,6 +267,7 @@ if TYPE_CHECKING:
     from keras_bert.retrieval.hard_negatives import mine_negatives as mine_negatives
     from keras_bert.retrieval.m3_encoder import M3Encoder as M3Encoder
     from keras_bert.retrieval.m3_encoder import M3Vectors as M3Vectors
+    from keras_bert.retrieval.m3_index import M3Index as M3Index
     from keras_bert.retrieval.multi_vector_encoder import MultiVectorEncoder as MultiVectorEncoder
     from keras_bert.retrieval.multi_vector_index import MultiVectorIndex as MultiVectorIndex
     from keras_bert.retrieval.sentence_encoder import SentenceEncoder as SentenceEncoder

@@ -96,6 +96,27 @@ def given_flags() -> list[str]:
     return [name for name in flags.FLAGS if flags.FLAGS[name].present]
 
 
+def number_list(flag: str) -> tuple[float, ...] | None:
+    """Returns the numbers of a flag that lists some; None where it is unset.
+
+    Args:
+        flag: its name, of `flags.DEFINE_list`.
+
+    Raises:
+        ValueError: something in the list is no number.
+    """
+    values = flags.FLAGS[flag].value
+    if values is None:
+        return None
+    try:
+        return tuple(float(value) for value in values)
+    except ValueError:
+        raise ValueError(
+            f"--{flag}={','.join(values)} has something else than numbers: give numbers separated "
+            "by commas"
+        ) from None
+
+
 def check_companions(flag: str, *names: str) -> None:
     """Refuses flags that say something of another flag where that one is not given.
 

@@ -1,7 +1,8 @@
 r"""Adds wrong answers to pairs of texts and answers: passages that a search finds near the text.
 
 The model makes dense vectors, sparse ones (--task=sparse_retrieval) or one for each token
-(--task=multi_vector_retrieval); --init_from=bm25 searches by words (BM25), without a model.
+(--task=multi_vector_retrieval), or with --m3_weights all three (BGE-M3); --init_from=bm25 searches
+by words (BM25), without a model.
 
     python tools/mine_negatives.py --init_from=runs/search --input=manual/train.csv \
         --output=mined/train.csv
@@ -16,8 +17,9 @@ answer its text, then what is found. Rows without any are left out, as --task=re
 each; --task=retrieval takes them, too: --keep_all. Files to measure by want what the search really
 finds, also where it is nearer than the answer, and many of them: --relative_margin=-1
 --negatives=20.
---score_with adds what a cross-encoder or a ColBERT model says of the text with each, in columns
-"positive_score", "negative0_score" and so on, from which --task=retrieval learns as from a teacher.
+--score_with adds what a cross-encoder, a ColBERT model or a BGE-M3 (whose three scores count as
+--score_weights says) makes of the text with each, in columns "positive_score", "negative0_score"
+and so on, from which --task=retrieval learns as from a teacher.
 """
 
 import csv
@@ -65,6 +67,11 @@ flags.DEFINE_integer(
     "max_active_dims", None, "Keep so many weights of a sparse vector, the largest.", lower_bound=1
 )
 flags.DEFINE_integer("max_seq_length", None, "Most pieces of a text; unset: as the folder says.")
+flags.DEFINE_list(
+    "m3_weights",
+    None,
+    "Of a BGE-M3: weights of dense vectors, words and tokens, as 0.4,0.2,0.4; unset: dense alone.",
+)
 flags.DEFINE_string(
     "query_prompt", None, "Stands before each text that searches; unset: as the folder says."
 )
@@ -72,7 +79,10 @@ flags.DEFINE_string(
     "document_prompt", None, "Stands before each text to be found; unset: as the folder says."
 )
 flags.DEFINE_string(
-    "score_with", None, "Model folder of a cross-encoder or ColBERT model whose scores are added."
+    "score_with", None, "Cross-encoder, ColBERT model or BGE-M3 whose scores are added."
+)
+flags.DEFINE_list(
+    "score_weights", None, "Of a BGE-M3 that scores: as --m3_weights; unset: all count alike."
 )
 flags.DEFINE_string(
     "score_label", None, "Of its two classes that of texts that answer; unset: its name tells."
@@ -86,6 +96,7 @@ def main(_: Sequence[str]) -> None:
     from keras_bert import mine_negatives
     from keras_bert.retrieval.hard_negatives import check_mining
     from keras_bert.retrieval.kinds import open_reranker, search_classes
+    from keras_bert.retrieval.m3_encoder import checked_weights
     from keras_bert.storage.files import atomic_file
     from keras_bert.storage.paths import check_output
     from keras_bert.storage.tables import read_table
@@ -94,7 +105,10 @@ def main(_: Sequence[str]) -> None:
 
     values = flags.FLAGS
     settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
-    command_line.check_companions("score_with", "score_label")
+    m3_weights, score_weights = map(command_line.number_list, ("m3_weights", "score_weights"))
+    if m3_weights is not None:
+        settings["m3_weights"] = checked_weights(m3_weights)
+    command_line.check_companions("score_with", "score_label", "score_weights")
     check_output(values.output, *filter(None, (values.input, values.passages)))
     if Path(values.output).suffix != ".csv":
         raise ValueError(f"--output={values.output} does not end in .csv: rename it")
@@ -109,7 +123,7 @@ def main(_: Sequence[str]) -> None:
         passages.update(dict.fromkeys(filter(str.strip, read_texts(values.passages))))
     teacher = None
     if values.score_with:
-        teacher = open_reranker(values.score_with, values.score_label)
+        teacher = open_reranker(values.score_with, values.score_label, score_weights)
     encoder = open_encoder(values.init_from, **settings)
     index = index_class.build(encoder, [*passages], values.batch_size)
     texts, positives = ([row[place] for row in rows] for place in (0, 1))

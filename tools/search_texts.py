@@ -2,7 +2,9 @@ r"""Searches texts by meaning: those whose vectors are nearest to that of a quer
 
 A model folder of --task=sparse_retrieval, or a SPLADE model, is searched by words with weights; one
 of --task=multi_vector_retrieval, or a ColBERT model, by vectors of all tokens. --init_from=bm25
-searches by the words of the texts (BM25), without a model.
+searches by the words of the texts (BM25), without a model. A folder of BGE-M3 is searched by its
+dense vectors, and with --m3_weights by all three kinds that it makes: the score is the mean of
+three, so weighted. A kind with the weight 0 is left out of the index.
 
     python tools/search_texts.py --init_from=runs/search --input=manual.txt \
         --query='How is a lock taken twice?'
@@ -19,16 +21,16 @@ query's.
 the ranks that a text has in them are added up (reciprocal rank fusion), which finds more than each
 alone where they find different texts. Settings such as --pooling are for --init_from.
 --rerank_with is a model that reads query and text together, such as a run of --task=reranking, or
-one of vectors of tokens: it orders the --candidates nearest texts anew, and the best --top_k of
-them are given.
+one of vectors of tokens, or a BGE-M3, whose three scores count as --rerank_weights says: it orders
+the --candidates nearest texts anew, and the best --top_k of them are given.
 --read_with is a model of question answering, such as a run of --task=squad: it reads the --top_k
 texts and finds the words in each that answer the query. Given are these answers, the best first;
 texts without one are left out.
 --output is a table (.csv) with the columns query, rank, score (the cosine, the product of sparse
-vectors, the sum over tokens, BM25's, the sum of 1 / (60 + rank) with --fuse_with, or what the model
-that reranks says), number (the place of the text, from 0) and text; without it they are printed.
-With --read_with the score is that of the answer, which stands in a column answer, and where it
-begins in the text in a column answer_start.
+vectors, the sum over tokens, the mean with --m3_weights, BM25's, the sum of 1 / (60 + rank) with
+--fuse_with, or what the model that reranks says), number (the place of the text, from 0) and text;
+without it they are printed. With --read_with the score is that of the answer, which stands in a
+column answer, and where it begins in the text in a column answer_start.
 """
 
 import csv
@@ -70,6 +72,11 @@ flags.DEFINE_enum(
     ["1", "2", "4"],
     "Bits of a number of a token's vector in a new index; unset: 16, and all texts are compared.",
 )
+flags.DEFINE_list(
+    "m3_weights",
+    None,
+    "Of a BGE-M3: weights of dense vectors, words and tokens, as 0.4,0.2,0.4; unset: dense alone.",
+)
 flags.DEFINE_multi_string("query", [], "What is searched for; may be given several times.")
 flags.DEFINE_string("queries", None, "File of queries: as --input, in a column text.")
 flags.DEFINE_string("output", None, "Table to write: .csv; unset: print.")
@@ -77,8 +84,13 @@ flags.DEFINE_integer("top_k", 10, "Texts a query.", lower_bound=1)
 flags.DEFINE_multi_string(
     "fuse_with", [], "Another model folder, or bm25, whose ranks are added; may be repeated."
 )
-flags.DEFINE_string("rerank_with", None, "Cross-encoder or ColBERT model; it orders what is found.")
+flags.DEFINE_string(
+    "rerank_with", None, "Cross-encoder, ColBERT model or BGE-M3; it orders what is found."
+)
 flags.DEFINE_string("rerank_label", None, "Of its two classes that of texts that answer.")
+flags.DEFINE_list(
+    "rerank_weights", None, "Of a BGE-M3 that reranks: as --m3_weights; unset: all count alike."
+)
 flags.DEFINE_integer("candidates", 50, "Texts a query that it orders.", lower_bound=1)
 flags.DEFINE_string(
     "read_with", None, "Model of question answering; it finds answers in the texts."
@@ -127,12 +139,16 @@ def main(_: Sequence[str]) -> None:
         open_index,
     )
     from keras_bert.retrieval.kinds import open_reranker, search_classes
+    from keras_bert.retrieval.m3_encoder import checked_weights
     from keras_bert.retrieval.searched_texts import INDEX_FILE, SearchedTexts
     from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
     made = values.index is not None and (Path(values.index) / INDEX_FILE).is_file()
     settings = {name: values[name].value for name in _SETTINGS if values[name].value is not None}
+    m3_weights, rerank_weights = map(command_line.number_list, ("m3_weights", "rerank_weights"))
+    if m3_weights is not None:
+        settings["m3_weights"] = checked_weights(m3_weights)
     _check_flags(values, made)
     queries = [*values.query, *(read_texts(values.queries) if values.queries else [])]
     queries = [query for query in queries if query.strip()]
@@ -151,7 +167,7 @@ def main(_: Sequence[str]) -> None:
     # Opened before the work, as it may be refused.
     reranker = None
     if values.rerank_with:
-        reranker = open_reranker(values.rerank_with, values.rerank_label)
+        reranker = open_reranker(values.rerank_with, values.rerank_label, rerank_weights)
     reader = ExtractiveReader.from_preset(values.read_with) if values.read_with else None
     parts = [
         (index_class, open_encoder(folder, **given))
@@ -232,7 +248,7 @@ def _check_flags(values: flags.FlagValues, made: bool) -> None:
     for folder in values.fuse_with:
         if named.count(folder) > 1:
             raise ValueError(f"--fuse_with={folder} is named twice: name each search once")
-    command_line.check_companions("rerank_with", "candidates", "rerank_label")
+    command_line.check_companions("rerank_with", "candidates", "rerank_label", "rerank_weights")
     command_line.check_companions("read_with", "retrieval_weight")
     if values.rerank_with is not None and values.top_k > values.candidates:
         raise ValueError(

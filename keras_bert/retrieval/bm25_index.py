@@ -172,10 +172,6 @@ class Bm25Index(SparseTextIndex):
     def _made_by(cls, encoder: Bm25) -> dict[str, Any]:
         return {name: getattr(encoder, name) for name in cls._SETTINGS}
 
-    @classmethod
-    def _stored_by(cls, content: Any) -> dict[str, Any]:
-        return {name: content[name] for name in cls._SETTINGS if name in content}
-
     def _was_made_by(self, encoder: Bm25) -> bool:
         return True  # the settings tell, and the weights depend on all texts
 

@@ -21,7 +21,12 @@ from typing import Self
 import numpy as np
 
 from keras_bert.progress import Progress
-from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim, slice_ends
+from keras_bert.tasks.sentence_embedding.token_vectors import (
+    TokenVectors,
+    max_sim,
+    places_of,
+    slice_ends,
+)
 
 BITS = (1, 2, 4)
 # Centroids of ColBERTv2: about 16 times the root of the number of vectors.
@@ -113,7 +118,7 @@ class Codec:
             found += vectors >= cutoff
         numbers = 8 // self.bits  # of a byte
         found = np.pad(found, [(0, 0), (0, -found.shape[1] % numbers)])
-        found = found.reshape(len(vectors), -1, numbers) << self._shifts
+        found = found.reshape(len(vectors), found.shape[1] // numbers, numbers) << self._shifts
         return codes, np.bitwise_or.reduce(found, axis=2)
 
     def decompress(self, codes: np.ndarray, residuals: np.ndarray) -> np.ndarray:
@@ -205,15 +210,9 @@ class CompressedVectors:
 
     def at(self, rows: np.ndarray) -> TokenVectors:
         """Returns the vectors of the texts of these numbers."""
-        splits, places = self._places(rows)
+        splits, places = places_of(self.row_splits, rows)
         vectors = self.codec.decompress(self.codes[places], self.residuals[places])
         return TokenVectors(splits, vectors)
-
-    def _places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Returns where the vectors of some texts begin among theirs, and their places in all."""
-        splits = np.concatenate([[0], np.cumsum(self.counts[rows])])
-        places = np.arange(splits[-1])
-        return splits, places + np.repeat(self.row_splits[rows] - splits[:-1], self.counts[rows])
 
 
 class CentroidSearch:
@@ -239,7 +238,11 @@ class CentroidSearch:
         self._used = np.flatnonzero(counts)  # centroids that some text has
 
     def scores(
-        self, queries: TokenVectors, probes: int = PROBES, candidates: int = CANDIDATES
+        self,
+        queries: TokenVectors,
+        probes: int = PROBES,
+        candidates: int = CANDIDATES,
+        near: np.ndarray | None = None,
     ) -> np.ndarray:
         """Returns MaxSim of each query with the texts that were looked at, float32 [Q, N].
 
@@ -248,6 +251,7 @@ class CentroidSearch:
             probes: centroids whose texts are candidates, for each token of a query; those that no
                 text has are passed over.
             candidates: texts whose whole vectors are compared, at most.
+            near: bool [Q, N], other texts whose whole vectors are compared.
 
         Returns:
             -inf for the other texts, and for those without vectors.
@@ -256,6 +260,8 @@ class CentroidSearch:
         for row, asked in enumerate(queries):
             if len(asked) and len(self._texts):
                 rows = self._candidates(np.asarray(asked, np.float32), probes, candidates)
+                if near is not None:
+                    rows = np.union1d(rows, np.flatnonzero(near[row]))
                 query = queries[row : row + 1]
                 for start in range(0, len(rows), CANDIDATES):
                     part = rows[start : start + CANDIDATES]
@@ -275,7 +281,7 @@ class CentroidSearch:
         scores = np.empty(len(rows), np.float32)
         step = max(1, _PRODUCTS_PER_BLOCK // (len(asked) * int(self._vectors.counts.max())))
         for start in range(0, len(rows), step):
-            splits, held = self._vectors._places(rows[start : start + step])
+            splits, held = places_of(self._vectors.row_splits, rows[start : start + step])
             products = near[:, self._vectors.codes[held]]  # [P, vectors]
             largest = np.maximum.reduceat(products, splits[:-1], axis=1)  # [P, texts]
             scores[start : start + step] = largest.sum(axis=0)

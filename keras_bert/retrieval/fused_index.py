@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from keras_bert.counts import needed_count
+from keras_bert.retrieval.m3_index import M3Index
 from keras_bert.retrieval.multi_vector_index import MultiVectorIndex
 from keras_bert.retrieval.searched_texts import (
     INDEX_FILE,
@@ -30,14 +31,16 @@ from keras_bert.storage.text_lines import check_strings
 # Texts of each search whose ranks count, and what is added to ranks where nobody says.
 _DEPTH, _RANK_CONSTANT = 100, 60
 _STORED_CONSTANT = "rank_constant"
+# Those that may keep vectors of tokens in a few bits.
+_WITH_BITS = (MultiVectorIndex, M3Index)
 
 
 class FusedIndex:
     """Texts that can be searched in several ways at once, as by their words and by vectors.
 
     Args:
-        indexes: at least two of the same texts: `TextIndex`, `SparseTextIndex`, `MultiVectorIndex`
-            and `Bm25Index`.
+        indexes: at least two of the same texts: `TextIndex`, `SparseTextIndex`, `MultiVectorIndex`,
+            `M3Index` and `Bm25Index`.
         rank_constant: what is added to each rank; with more of it the first ranks count less.
 
     Attributes:
@@ -64,7 +67,7 @@ class FusedIndex:
             if not isinstance(index, SearchedTexts):
                 raise ValueError(
                     f"index {place} (counted from 0) is a {type(index).__name__}: give a TextIndex,"
-                    " a SparseTextIndex, a MultiVectorIndex or a Bm25Index"
+                    " a SparseTextIndex, a MultiVectorIndex, an M3Index or a Bm25Index"
                 )
             if index.texts != indexes[0].texts:
                 raise ValueError(
@@ -184,7 +187,7 @@ def check_bits(bits: int | None, classes: Sequence[type[SearchedTexts]]) -> None
     Raises:
         ValueError: `bits` is given, and no search is by vectors of tokens.
     """
-    if bits is not None and not any(issubclass(each, MultiVectorIndex) for each in classes):
+    if bits is not None and not any(issubclass(each, _WITH_BITS) for each in classes):
         raise ValueError(f"bits is {bits}, and is for vectors of tokens: leave it out")
 
 
@@ -208,7 +211,7 @@ def build_index(
     check_bits(bits, [each for each, _ in parts])
     indexes = [
         each.build(encoder, texts, batch_size, bits)
-        if issubclass(each, MultiVectorIndex)
+        if issubclass(each, _WITH_BITS)
         else each.build(encoder, texts, batch_size)
         for each, encoder in parts
     ]

@@ -32,7 +32,7 @@ def mine_negatives(
 
     Args:
         index: the passages that are searched, a `TextIndex`, a `SparseTextIndex`, a
-            `MultiVectorIndex` or a `Bm25Index`; all positives are among them.
+            `MultiVectorIndex`, an `M3Index` or a `Bm25Index`; all positives are among them.
         queries: E queries; one that has several answers stands there with each.
         positives: the answer of each.
         count: wrong answers of a pair, at most; fewer where fewer are found.

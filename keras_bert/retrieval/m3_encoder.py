@@ -5,6 +5,8 @@
                                                             +--> tokens   TokenVectors of N texts
 
 The vectors of a text do not depend on the batch that it came in, rounding apart.
+
+Shapes: N texts, Q queries, W numbers of a dense vector, D of a token's vector.
 """
 
 import dataclasses
@@ -19,6 +21,8 @@ import tensorflow as tf
 from keras_bert.checkpoints.m3.folder import LEXICAL_FILE, TOKEN_FILE, is_m3_folder
 from keras_bert.counts import check_number
 from keras_bert.models.finite_outputs import check_finite
+from keras_bert.progress import Progress
+from keras_bert.retrieval.reranker import Reranker
 from keras_bert.retrieval.sparse_encoder import decode_words
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.length_batches import batches_by_length
@@ -28,6 +32,12 @@ from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.sentence_embedding.m3_signatures import M3Signatures
 from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
+
+# How much the scores of dense vectors, sparse vectors and tokens count: as in FlagEmbedding's
+# `compute_score`, where nobody says.
+WEIGHTS = (1.0, 1.0, 1.0)
+# Pairs of query and text that are scored at a time: a token's vector takes 4 kB.
+_PAIRS_PER_PART = 1024
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,14 +74,23 @@ class M3Vectors:
             self, sparse=self.sparse[rows], tokens=self.tokens[rows], dense=self.dense[rows]
         )
 
+    def at(self, rows: Sequence[int] | np.ndarray) -> Self:
+        """Returns the vectors of the texts of these numbers, in their order."""
+        rows = np.asarray(rows, np.int64)
+        return dataclasses.replace(
+            self, dense=self.dense[rows], sparse=self.sparse.at(rows), tokens=self.tokens.at(rows)
+        )
 
-class M3Encoder:
+
+class M3Encoder(Reranker):
     """Turns texts into vectors of three kinds at once, as FlagEmbedding's BGEM3FlagModel does.
 
     Args:
         signatures: those of a folder of BGE-M3.
+        weights: how much the scores of dense vectors, sparse vectors and tokens count.
 
     Attributes:
+        weights: see above; of `similarity`, `scores`, `rerank` and of an `M3Index`.
         width: numbers of a dense vector, W.
         token_width: numbers of a token's vector, D.
         vocab_size: numbers of a whole sparse vector, V.
@@ -83,7 +102,8 @@ class M3Encoder:
         scores = encoder.similarity(queries, texts, weights=(0.4, 0.2, 0.4))  # [1, 2]
     """
 
-    def __init__(self, signatures: M3Signatures):
+    def __init__(self, signatures: M3Signatures, weights: Sequence[float] = WEIGHTS):
+        self.weights = checked_weights(weights)
         self.width: int = signatures.tracked.width
         self.token_width: int = signatures.tracked.token_width
         self.vocab_size: int = signatures.model.config.vocab_size
@@ -104,18 +124,26 @@ class M3Encoder:
         )
 
     @classmethod
-    def from_preset(cls, folder: str | os.PathLike, max_seq_length: int | None = None) -> Self:
+    def from_preset(
+        cls,
+        folder: str | os.PathLike,
+        max_seq_length: int | None = None,
+        weights: Sequence[float] = WEIGHTS,
+    ) -> Self:
         """Opens a folder of BGE-M3: an encoder, sparse_linear.pt and colbert_linear.pt.
 
         Args:
             folder: the folder, or `hf://org/name`.
             max_seq_length: the most positions of a text, the rest is cut; None takes what the
                 folder says, which may be 8192 (FlagEmbedding takes 512, if nothing is said).
+            weights: how much the scores of dense vectors, sparse vectors and tokens count.
 
         Raises:
             FileNotFoundError: it is no model folder.
-            ValueError: it lacks one of the files, or one is damaged or of another model.
+            ValueError: it lacks one of the files, or one is damaged or of another model, or the
+                weights are none, see `similarity`.
         """
+        weights = checked_weights(weights)  # before the model is opened
         local = hub.local_folder(folder)
         if not local.is_dir():
             raise hub.missing_folder(local)
@@ -129,7 +157,7 @@ class M3Encoder:
             local, ExportOptions(max_seq_length=max_seq_length), head="encoder"
         )
         assert isinstance(signatures, M3Signatures)
-        return cls(signatures)
+        return cls(signatures, weights)
 
     def encode(self, texts: Sequence[str], batch_size: int = 64) -> M3Vectors:
         """Returns the vectors of N texts, queries or texts to be found.
@@ -168,8 +196,16 @@ class M3Encoder:
             dense, sparse, TokenVectors(_splits([len(vectors) for vectors in tokens]), rows)
         )
 
+    def encode_query(self, texts: Sequence[str], batch_size: int = 64) -> M3Vectors:
+        """Returns the same as `encode`: nothing stands before the queries of BGE-M3."""
+        return self.encode(texts, batch_size)
+
+    def encode_document(self, texts: Sequence[str], batch_size: int = 64) -> M3Vectors:
+        """Returns the same as `encode`."""
+        return self.encode(texts, batch_size)
+
     def similarity(
-        self, queries: M3Vectors, texts: M3Vectors, weights: Sequence[float] = (1, 1, 1)
+        self, queries: M3Vectors, texts: M3Vectors, weights: Sequence[float] | None = None
     ) -> np.ndarray:
         """Returns the scores of Q queries and N texts, float32 [Q, N]: the mean of three.
 
@@ -181,18 +217,15 @@ class M3Encoder:
             queries: vectors of Q texts to search with.
             texts: vectors of N texts to be found.
             weights: how much the scores of dense vectors, sparse vectors and tokens count; the
-                mean is divided by their sum.
+                mean is divided by their sum. None takes those of the encoder.
 
         Raises:
             ValueError: there are not three weights, one is below 0 or not finite, all are 0, or
                 the vectors are those of different models.
         """
-        shares = [check_number("weights", weight) for weight in weights]
-        if len(shares) != 3 or not all(0 <= s < math.inf for s in shares) or not sum(shares):
-            raise ValueError(
-                f"weights are {weights!r}: give three numbers of 0 and above, of dense vectors, "
-                "sparse vectors and tokens, not all of them 0"
-            )
+        dense, sparse, tokens = weights = (
+            self.weights if weights is None else checked_weights(weights)
+        )
         for vectors in (queries, texts):
             made = vectors.dense.shape[1], vectors.sparse.vocab_size, vectors.tokens.width
             if made != (self.width, self.vocab_size, self.token_width):
@@ -200,16 +233,41 @@ class M3Encoder:
                     f"vectors of {made[0]} numbers, {made[1]:,} pieces and {made[2]} numbers of a "
                     "token are of another model: give those that this one made"
                 )
-        scores = np.zeros([len(queries), len(texts)], np.float32)
-        dense, sparse, tokens = shares
-        if dense:
-            scores += dense * (queries.dense @ texts.dense.T)
-        if sparse:
-            scores += sparse * InvertedIndex(texts.sparse).products(queries.sparse)
-        if tokens:
-            counts = np.maximum(queries.tokens.counts, 1)[:, None]
-            scores += tokens * max_sim(queries.tokens, texts.tokens) / counts
-        return (scores / sum(shares)).astype(np.float32)
+        scores = (
+            queries.dense @ texts.dense.T if dense else None,
+            InvertedIndex(texts.sparse).products(queries.sparse) if sparse else None,
+            max_sim(queries.tokens, texts.tokens) if tokens else None,
+        )
+        return mean_scores(scores, weights, queries.tokens.counts)
+
+    def scores(
+        self, queries: Sequence[str], texts: Sequence[str], batch_size: int = 64
+    ) -> np.ndarray:
+        """Returns how well each text answers the query beside it, float32 [N]; higher is better.
+
+        The score is that of `similarity`. Of a thousand pairs each text is encoded once.
+
+        Args:
+            queries: N queries; one that has several texts is repeated.
+            texts: N texts.
+            batch_size: texts of a call of the model.
+
+        Raises:
+            ValueError: as `encode`, or there are more queries than texts or fewer.
+        """
+        queries, texts = self._pairs(queries, texts)
+        scores = np.zeros([len(queries)], np.float32)
+        with Progress(len(queries), "pair", "scoring") as progress:
+            for start in range(0, len(queries), _PAIRS_PER_PART):
+                part = slice(start, start + _PAIRS_PER_PART)
+                groups = self._grouped(queries[part], texts[part])
+                query_vectors = self.encode_query(groups.queries, batch_size)
+                text_vectors = self.encode_document(groups.texts, batch_size)
+                for row, (places, rows) in enumerate(groups.pairs):
+                    asked, beside = query_vectors[row : row + 1], text_vectors.at(rows)
+                    scores[part][places] = self.similarity(asked, beside)[0]
+                progress.update(len(scores[part]))
+        return scores
 
     def decode(
         self, vectors: SparseVectors, top_k: int | None = None
@@ -224,6 +282,45 @@ class M3Encoder:
             ValueError: the vectors are of another vocabulary, or `top_k` is below 1.
         """
         return decode_words(vectors, self._tokens, self.vocab_size, top_k)
+
+
+def checked_weights(weights: Sequence[float]) -> tuple[float, float, float]:
+    """Returns the weights of three scores as numbers of Python.
+
+    Raises:
+        ValueError: there are not three, one is below 0 or not finite, or all are 0.
+    """
+    numbers = [check_number("weights", weight) for weight in weights]
+    if len(numbers) != 3 or not all(0 <= n < math.inf for n in numbers) or not sum(numbers):
+        raise ValueError(
+            f"weights are {weights!r}: give three numbers of 0 and above, of dense vectors, "
+            "sparse vectors and tokens, not all of them 0"
+        )
+    dense, sparse, tokens = numbers
+    return dense, sparse, tokens
+
+
+def mean_scores(
+    scores: Sequence[np.ndarray | None], weights: Sequence[float], query_counts: np.ndarray
+) -> np.ndarray:
+    """Returns the mean of three scores of Q queries, float32 [Q] or [Q, N], as each of them.
+
+    Args:
+        scores: products of dense vectors and of sparse vectors, and MaxSim, which is divided by the
+            number of the query's vectors; None for those with the weight 0.
+        weights: how much they count.
+        query_counts: how many vectors of tokens each query has, int64 [Q].
+    """
+    dense, sparse, tokens = scores
+    if tokens is not None:
+        counts = np.maximum(query_counts, 1).astype(np.float32)
+        tokens = tokens / counts.reshape([len(counts)] + [1] * (tokens.ndim - 1))
+    first, *others = (
+        np.float32(weight / sum(weights)) * score
+        for weight, score in zip(weights, (dense, sparse, tokens), strict=True)
+        if score is not None
+    )
+    return np.asarray(sum(others, first), np.float32)
 
 
 def _splits(counts: Sequence[int]) -> np.ndarray:

@@ -133,20 +133,13 @@ class MultiVectorEncoder(Reranker):
             ValueError: as `encode_query`, or there are more queries than texts or fewer.
         """
         queries, texts = self._pairs(queries, texts)
-        asked, held = (
-            {text: n for n, text in enumerate(dict.fromkeys(s))} for s in (queries, texts)
-        )
-        query_vectors = self.encode_query([*asked], batch_size)
-        text_vectors = self.encode_document([*held], batch_size)
-        places_of: list[list[int]] = [[] for _ in asked]
-        for place, query in enumerate(queries):
-            places_of[asked[query]].append(place)
+        groups = self._grouped(queries, texts)
+        query_vectors = self.encode_query(groups.queries, batch_size)
+        text_vectors = self.encode_document(groups.texts, batch_size)
         scores = np.zeros([len(queries)], np.float32)
-        for row, places in enumerate(places_of):
+        for row, (places, rows) in enumerate(groups.pairs):
             # All texts that stand beside this query, in one product.
-            rows = [held[texts[place]] for place in places]
-            beside = TokenVectors.concatenate([text_vectors[one : one + 1] for one in rows])
-            scores[places] = max_sim(query_vectors[row : row + 1], beside)[0]
+            scores[places] = max_sim(query_vectors[row : row + 1], text_vectors.at(rows))[0]
         return scores
 
     def matches(self, query: str, text: str) -> list[TokenMatch]:

@@ -18,7 +18,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from keras_bert.progress import Progress
 from keras_bert.retrieval.compressed_vectors import (
     BITS,
     CANDIDATES,
@@ -106,36 +105,31 @@ class MultiVectorIndex(SearchedTexts):
         """
         if bits is None:
             return super().build(encoder, texts, batch_size)
-        if bits not in BITS or isinstance(bits, bool | float):
-            raise ValueError(f"bits is {bits!r}: choose one of {', '.join(map(str, BITS))}")
+        check_bits_of_number(bits)
         texts = check_strings(texts)
         cls._check_encoder(encoder)
-        different = [*dict.fromkeys(texts)]
-        chosen = np.random.default_rng(0).permutation(len(different))[:_SAMPLED_TEXTS]
-        sampled = [different[place] for place in np.sort(chosen)]
+        sampled = sampled_texts(texts, _SAMPLED_TEXTS)
         sample = encoder.encode_document(sampled, batch_size)
-        if not len(sample.vectors):
-            raise ValueError(
-                f"none of {len(texts):,} texts has vectors: there is nothing to search"
-            )
-        expected = len(sample.vectors) * len(texts) // len(chosen)
-        codec = Codec.fit(sample.vectors, bits, expected)
+        codec = fitted_codec(sample, bits, len(texts))
         if sampled == texts:
             return cls(encoder, texts, CompressedVectors.of(codec, sample))
-        parts = []
-        with Progress(len(texts), "text", "encoding") as progress:
-            for start in range(0, len(texts), _TEXTS_PER_PART):
-                part = encoder.encode_document(texts[start : start + _TEXTS_PER_PART], batch_size)
-                parts.append(CompressedVectors.of(codec, part))
-                progress.update(len(part))
+        parts = [
+            CompressedVectors.of(codec, part)
+            for part in cls._encoded(encoder, texts, batch_size, _TEXTS_PER_PART)
+        ]
         return cls(encoder, texts, CompressedVectors.concatenate(parts))
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether it was built with `bits`."""
+        return self._compressed is not None
 
     @property
     def numbers_each(self) -> str:
         """What a vector is made of, for users."""
         mean = self.vectors.counts.sum() / max(1, len(self))
         form = "numbers"
-        if self._compressed is not None:
+        if self.is_compressed:
             bits = self.vectors.codec.bits
             form = f"numbers of {bits} bit{'s' if bits > 1 else ''}"
         return f"{mean:.1f} vectors of {self.vectors.width} {form} each in the mean"
@@ -156,10 +150,14 @@ class MultiVectorIndex(SearchedTexts):
     def _joined(parts: Sequence[TokenVectors]) -> TokenVectors:
         return TokenVectors.concatenate([part.astype(np.float16) for part in parts])
 
-    @staticmethod
-    def _dense(vectors: TokenVectors) -> np.ndarray:
-        """Returns the sum of the vectors of each text, float32 [N, D]."""
-        return np.stack([np.sum(rows, axis=0, dtype=np.float32) for rows in vectors])
+    def _holds(self, vectors: TokenVectors, places: np.ndarray) -> bool:
+        # Compared is the sum of the vectors of each text, [texts, D].
+        held = _sums(self.vectors.at(places))
+        if not self.is_compressed:
+            return self._are_same(_sums(vectors), held)
+        # Last digits choose between two centroids, or two levels.
+        compressed = CompressedVectors.of(self.vectors.codec, vectors)
+        return self._are_same(_sums(compressed[:]), held, _SAME_COMPRESSED)
 
     def _checked(self, vectors: Any) -> Any:
         width, found = self._encoder.token_width, type(vectors).__name__
@@ -174,18 +172,27 @@ class MultiVectorIndex(SearchedTexts):
 
     def _scores(self, vectors: TokenVectors, top_k: int) -> np.ndarray:
         if self._compressed is not None:
-            return self._compressed.scores(vectors, candidates=max(CANDIDATES, 2 * top_k))
+            return self._compressed.scores(vectors, candidates=candidates_of(top_k))
         return max_sim(vectors, self.vectors)
 
-    def _as_held(self, vectors: TokenVectors) -> TokenVectors | CompressedVectors:
-        if self._compressed is None:
-            return vectors
-        return CompressedVectors.of(self.vectors.codec, vectors)
+    def scores_near(self, vectors: TokenVectors, near: np.ndarray, candidates: int) -> np.ndarray:
+        """Returns the scores of Q queries and the texts that another search found, float32 [Q, N].
 
-    @property
-    def _same_model(self) -> float:
-        # Last digits choose between two centroids, or two levels.
-        return super()._same_model if self._compressed is None else _SAME_COMPRESSED
+        Args:
+            vectors: of Q queries.
+            near: bool [Q, N], the texts that were found.
+            candidates: with `bits` so many are added that have tokens like those of the query.
+
+        Returns:
+            -inf for all others.
+        """
+        if self._compressed is not None:
+            return self._compressed.scores(vectors, candidates=candidates, near=near)
+        scores = np.full(near.shape, -np.inf, np.float32)
+        for row, texts in enumerate(near):
+            rows = np.flatnonzero(texts)
+            scores[row, rows] = max_sim(vectors[row : row + 1], self.vectors.at(rows))[0]
+        return scores
 
     def _write_vectors(self, folder: Path) -> None:
         arrays = {"row_splits": self.vectors.row_splits}
@@ -210,3 +217,46 @@ class MultiVectorIndex(SearchedTexts):
             )
             stored = (arrays[name] for name in ("row_splits", "codes", "residuals"))
             return (CompressedVectors(codec, *stored),)
+
+
+def candidates_of(top_k: int) -> int:
+    """Returns how many texts are compared whole, where vectors are compressed."""
+    return max(CANDIDATES, 2 * top_k)
+
+
+def check_bits_of_number(bits: int) -> None:
+    """Checks how many bits a number of a vector shall have.
+
+    Raises:
+        ValueError: it is none of those that can be had.
+    """
+    if bits not in BITS or isinstance(bits, bool | float):
+        raise ValueError(f"bits is {bits!r}: choose one of {', '.join(map(str, BITS))}")
+
+
+def sampled_texts(texts: Sequence[str], most: int) -> list[str]:
+    """Returns some of the different texts, in their order: those to learn a codec from."""
+    different = [*dict.fromkeys(texts)]
+    chosen = np.random.default_rng(0).permutation(len(different))[:most]
+    return [different[place] for place in np.sort(chosen)]
+
+
+def fitted_codec(sample: TokenVectors, bits: int, texts: int) -> Codec:
+    """Returns a codec learned from the vectors of some texts.
+
+    Args:
+        sample: vectors of the texts that were sampled.
+        bits: of each number.
+        texts: how many texts there are in all, N.
+
+    Raises:
+        ValueError: there are no vectors.
+    """
+    if not len(sample.vectors):
+        raise ValueError(f"none of {texts:,} texts has vectors: there is nothing to search")
+    return Codec.fit(sample.vectors, bits, len(sample.vectors) * texts // len(sample))
+
+
+def _sums(vectors: TokenVectors) -> np.ndarray:
+    """Returns the sum of the vectors of each text, float32 [N, D]."""
+    return np.stack([np.sum(rows, axis=0, dtype=np.float32) for rows in vectors])

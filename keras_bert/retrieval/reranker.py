@@ -3,6 +3,7 @@
 import abc
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,6 +37,20 @@ def check_found(
             "queries that were searched for"
         )
     return queries, several
+
+
+class _Groups(NamedTuple):
+    """Pairs of query and text by their queries.
+
+    Attributes:
+        queries: the different queries.
+        texts: the different texts.
+        pairs: for each query the places of its pairs, and the numbers of the texts in these.
+    """
+
+    queries: list[str]
+    texts: list[str]
+    pairs: list[tuple[list[int], list[int]]]
 
 
 class Reranker(abc.ABC):
@@ -95,3 +110,16 @@ class Reranker(abc.ABC):
                 "each text"
             )
         return queries, texts
+
+    @staticmethod
+    def _grouped(queries: Sequence[str], texts: Sequence[str]) -> _Groups:
+        """Returns pairs of query and text by their queries, so that each text is encoded once."""
+        asked, held = (
+            {text: n for n, text in enumerate(dict.fromkeys(several))}
+            for several in (queries, texts)
+        )
+        places_of: list[list[int]] = [[] for _ in asked]
+        for place, query in enumerate(queries):
+            places_of[asked[query]].append(place)
+        pairs = [(places, [held[texts[place]] for place in places]) for places in places_of]
+        return _Groups([*asked], [*held], pairs)

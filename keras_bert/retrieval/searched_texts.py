@@ -11,7 +11,7 @@ import abc
 import json
 import os
 import zipfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -24,6 +24,8 @@ from keras_bert.storage.paths import check_folder, check_replaceable
 from keras_bert.storage.text_lines import check_several, check_strings
 
 TEXTS_FILE, INDEX_FILE = "texts.jsonl", "index.json"
+# What encoders are known by; the first that one has counts, as BGE-M3's has several.
+_KNOWN_BY = ("weights", "token_width", "vocab_size", "width", "k1")
 # In the file of an index of several searches: how many they are.
 PARTS = "searches"
 
@@ -48,8 +50,8 @@ class Hit(NamedTuple):
         number: its place among the texts, from 0.
         score: cosine of its vector and that of the query, from -1 to 1; their product, where the
             vectors are sparse or the model's similarity is "dot"; the sum over the tokens of the
-            query (MaxSim), where each token has a vector; what BM25, a sum of ranks or a
-            `CrossEncoder` gave it.
+            query (MaxSim), where each token has a vector; the mean of these three of BGE-M3; what
+            BM25, a sum of ranks or a `CrossEncoder` gave it.
         text: the text.
     """
 
@@ -113,11 +115,13 @@ class SearchedTexts(abc.ABC):
         ValueError: one string was given in place of a list, or a text is none.
     """
 
-    # What encodes, and an attribute by which it is known.
+    # What encodes, and the attribute of `_KNOWN_BY` by which it is known.
     encoder_is: ClassVar[str]
     encoder_has: ClassVar[str]
     # What vectors depend on, for messages.
-    made_with: ClassVar[str] = "pooling, prompt, truncate_dim, max_active_dims or max_seq_length"
+    made_with: ClassVar[str] = (
+        "pooling, prompt, truncate_dim, m3_weights, max_active_dims or max_seq_length"
+    )
     # The file of the vectors in the folder of an index.
     vectors_file: ClassVar[str]
     # Texts that score so much, or less, have nothing to do with a query and are not found.
@@ -155,12 +159,19 @@ class SearchedTexts(abc.ABC):
         cls._check_encoder(encoder)
         # A prompt or a similarity that cannot be reproduced is refused before the work.
         parts = [cls._comparable(encoder, encoder.encode_query([]))]
-        with Progress(len(texts), "text", "encoding") as progress:
-            for start in range(0, len(texts), _TEXTS_PER_PART):
-                part = texts[start : start + _TEXTS_PER_PART]
-                parts.append(encoder.encode_document(part, batch_size))
-                progress.update(len(part))
+        parts += cls._encoded(encoder, texts, batch_size, _TEXTS_PER_PART)
         return cls(encoder, texts, cls._joined(parts))
+
+    @staticmethod
+    def _encoded(
+        encoder: Any, texts: Sequence[str], batch_size: int, texts_per_part: int
+    ) -> Iterator[Any]:
+        """Yields the vectors of texts, so many at a time, and tells how far it is."""
+        with Progress(len(texts), "text", "encoding") as progress:
+            for start in range(0, len(texts), texts_per_part):
+                part = texts[start : start + texts_per_part]
+                yield encoder.encode_document(part, batch_size)
+                progress.update(len(part))
 
     def search(self, queries: Sequence[str], top_k: int = 10) -> list[list[Hit]]:
         """Returns the nearest texts of each query, the best first; empty texts are not found.
@@ -199,11 +210,16 @@ class SearchedTexts(abc.ABC):
                 finite.
         """
         needed_count("top_k", top_k)
-        vectors = self._checked(vectors)
+        return self._ranked(self._checked(vectors), top_k, lambda part: self._scores(part, top_k))
+
+    def _ranked(
+        self, vectors: Any, top_k: int, scores_of_part: Callable[[Any], np.ndarray]
+    ) -> list[list[Hit]]:
+        """Returns the best texts of each of Q vectors by scores float32 [part, N] of some."""
         block = max(1, _SCORES_PER_BLOCK // max(1, len(self)))
         found = []
         for start in range(0, len(vectors), block):
-            scores = self._scores(vectors[start : start + block], top_k)  # [block, N]
+            scores = scores_of_part(vectors[start : start + block])  # [block, N]
             found += [self._hits(row, top_k) for row in scores]
         return found
 
@@ -293,18 +309,17 @@ class SearchedTexts(abc.ABC):
         long_ones = np.argsort([len(text) for text in self.texts])[-_LONG_TEXTS_COMPARED:]
         places = np.unique([*spread, *long_ones])
         made = encoder.encode_document([self.texts[place] for place in places])
-        found = self._dense(self._as_held(self._comparable(encoder, made)))
-        held = np.concatenate([self._dense(self.vectors[place : place + 1]) for place in places])
+        return self._holds(self._comparable(encoder, made), places)
+
+    @abc.abstractmethod
+    def _holds(self, vectors: Any, places: np.ndarray) -> bool:
+        """Whether vectors of the texts at some places, at least one, are those of the index."""
+
+    @staticmethod
+    def _are_same(found: np.ndarray, held: np.ndarray, tolerance: float = _SAME_MODEL) -> bool:
+        """Whether one model made whole vectors [texts, numbers] on two machines."""
         longest = max(1.0, float(np.linalg.norm(found, axis=-1).max()))
-        return bool(np.abs(found - held).max() < self._same_model * longest)
-
-    def _as_held(self, vectors: Any) -> Any:
-        """Returns vectors in the form in which the index holds those of its texts."""
-        return vectors
-
-    @property
-    def _same_model(self) -> float:
-        return _SAME_MODEL
+        return bool(np.abs(found - held).max() < tolerance * longest)
 
     def _hits(self, scores: np.ndarray, top_k: int) -> list[Hit]:
         scores = scores[self._first]  # [N]: equal texts have equal scores
@@ -319,7 +334,8 @@ class SearchedTexts(abc.ABC):
 
     @classmethod
     def _check_encoder(cls, encoder: Any) -> None:
-        if isinstance(encoder, type) or not hasattr(encoder, cls.encoder_has):
+        known_by = next((name for name in _KNOWN_BY if hasattr(encoder, name)), None)
+        if isinstance(encoder, type) or known_by != cls.encoder_has:
             raise ValueError(
                 f"the encoder is a {type(encoder).__name__}: a {cls.__name__} takes "
                 f"{cls.encoder_is}"
@@ -334,11 +350,6 @@ class SearchedTexts(abc.ABC):
     @abc.abstractmethod
     def _joined(parts: Sequence[Any]) -> Any:
         """Returns the vectors of all parts, one behind the other."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def _dense(vectors: Any) -> np.ndarray:
-        """Returns whole vectors, float32 [texts, numbers]."""
 
     @abc.abstractmethod
     def _checked(self, vectors: Any) -> Any:
@@ -359,8 +370,8 @@ class SearchedTexts(abc.ABC):
 
     @classmethod
     def _stored_by(cls, content: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the same as the file has it; nothing where it is of vectors of another kind."""
-        return {name: content[name] for name in (cls.encoder_has,) if name in content}
+        """Returns the same as the file has it, or what vectors of another kind say."""
+        return {name: value for name, value in content.items() if name != "texts"}
 
     def _check_count(self, vectors: Any) -> None:
         if len(vectors) != len(self.texts):

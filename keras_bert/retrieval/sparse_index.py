@@ -77,9 +77,8 @@ class SparseTextIndex(SearchedTexts):
     def _joined(parts: Sequence[SparseVectors]) -> SparseVectors:
         return SparseVectors.concatenate(parts)
 
-    @staticmethod
-    def _dense(vectors: SparseVectors) -> np.ndarray:
-        return vectors.to_dense()
+    def _holds(self, vectors: SparseVectors, places: np.ndarray) -> bool:
+        return self._are_same(vectors.to_dense(), self.vectors.at(places).to_dense())
 
     def _checked(self, vectors: Any) -> SparseVectors:
         if not isinstance(vectors, SparseVectors) or vectors.vocab_size != self._vocab_size:

@@ -88,9 +88,8 @@ class TextIndex(SearchedTexts):
     def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
         return np.concatenate(parts)
 
-    @staticmethod
-    def _dense(vectors: np.ndarray) -> np.ndarray:
-        return vectors
+    def _holds(self, vectors: np.ndarray, places: np.ndarray) -> bool:
+        return self._are_same(vectors, self.vectors[places])
 
     def _checked(self, vectors: Any) -> np.ndarray:
         vectors = np.asarray(vectors, np.float32)
@@ -111,9 +110,7 @@ class TextIndex(SearchedTexts):
 
     @classmethod
     def _stored_by(cls, content: Mapping[str, Any]) -> dict[str, Any]:
-        if {"vocab_size", "token_width", "k1"} & content.keys():
-            return {}  # of other vectors
-        return {"width": content["width"], "similarity": content.get("similarity", COSINE)}
+        return {"similarity": COSINE} | super()._stored_by(content)
 
     def _write_vectors(self, folder: Path) -> None:
         np.save(folder / self.vectors_file, self.vectors)

@@ -123,6 +123,10 @@ NOT_RUN = {
         "downloads; test_published_forms_oracle.py does the same"
     ),
     "from keras_bert import M3Encoder": "downloads; test_m3_encoder_oracle.py calls the same",
+    "python tools/search_texts.py --init_from=hf://BAAI/bge-m3": "downloads, as above",
+    "python tools/mine_negatives.py --init_from=hf://BAAI/bge-m3": "downloads, as above",
+    "python tools/search_texts.py --init_from=bm25 --input=manual.txt --query='how was the film' "
+    "--rerank_with=hf://BAAI/bge-m3": "downloads, as above",
 }
 # What stands there -> what is run, so that it takes seconds. Whole words of commands.
 SMALLER = {

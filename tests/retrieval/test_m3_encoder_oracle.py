@@ -5,6 +5,8 @@ are vectors of zeros), and the formulas of arXiv:2402.03216, section 3.2, writte
 ids are those of the sentencepiece library in fairseq's order.
 """
 
+import csv
+import json
 import shutil
 from pathlib import Path
 
@@ -12,10 +14,27 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert import ExportOptions, M3Encoder, SentenceEncoder, export_saved_model, load_tokenizer
+from keras_bert import (
+    Bm25,
+    Bm25Index,
+    ExportOptions,
+    M3Encoder,
+    M3Index,
+    SentenceEncoder,
+    SparseTextIndex,
+    TextIndex,
+    export_saved_model,
+    load_tokenizer,
+    mine_negatives,
+)
+from keras_bert.retrieval.fused_index import build_index, open_index
+from keras_bert.retrieval.kinds import open_reranker, search_classes
+from keras_bert.retrieval.searched_texts import Hit
 from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.served_folder import open_signatures
+from tests import command_process
 from tests.checkpoints.test_multilingual_folders_oracle import TEXTS, xlm_roberta
+from tests.conftest import write_csv
 from tests.tolerances import ORACLE, REORDERED
 
 pytestmark = pytest.mark.oracle
@@ -24,6 +43,10 @@ pytestmark = pytest.mark.oracle
 MORE = ["The packages, the packages.", "free \u2603 free", "free <mask>", "", "packages " * 60]
 ALL = [*TEXTS, *MORE]
 LENGTH = 64
+TOOLS = Path(__file__).parents[2] / "tools"
+# An index has the tokens' vectors in the 11 bits of float16.
+HALF = {"rtol": 2e-3, "atol": 2e-3}
+WEIGHTS = ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1), (0.4, 0.2, 0.4), (0.7, 0.3, 0))
 BOS, PAD, EOS, UNK = range(4)
 
 
@@ -98,11 +121,15 @@ def test_all_three_of_every_text(m3):
         encoder.encode("a text")
 
 
-def test_scores(m3):
-    folder, expected = m3
-    encoder = M3Encoder.from_preset(folder)
-    held = encoder.encode(ALL)
-    queries = encoder.encode(ALL[1:5])
+@pytest.fixture(scope="module")
+def encoder(m3):
+    return M3Encoder.from_preset(m3[0])
+
+
+@pytest.fixture(scope="module")
+def means(m3):
+    """Returns a function: the scores of the texts 1 to 4 with all, [4, N], for three weights."""
+    _, expected = m3
     parts = np.zeros([3, 4, len(ALL)])
     for row, (dense, words, vectors) in enumerate(expected[1:5]):
         for column, (other_dense, other_words, others) in enumerate(expected):
@@ -111,16 +138,247 @@ def test_scores(m3):
                 sum(weight * other_words.get(piece, 0) for piece, weight in words.items()),
                 (vectors @ others.T).max(axis=1).sum() / len(vectors),
             )
-    for weights in ((1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1), (0.4, 0.2, 0.4)):
+    return lambda weights: np.tensordot(weights, parts, axes=1) / sum(weights)
+
+
+def test_scores(encoder, means):
+    held = encoder.encode(ALL)
+    queries = encoder.encode(ALL[1:5])
+    for weights in WEIGHTS:
         found = encoder.similarity(queries, held, weights)
         assert found.dtype == np.float32
-        mean = np.tensordot(weights, parts, axes=1) / sum(weights)
-        np.testing.assert_allclose(found, mean, **ORACLE, err_msg=str(weights))
+        np.testing.assert_allclose(found, means(weights), **ORACLE, err_msg=str(weights))
     alone = encoder.similarity(queries[1:2], held)
     np.testing.assert_allclose(alone, encoder.similarity(queries, held)[1:2], **REORDERED)
     for weights in ((1, 1), (0, 0, 0), (1, -1, 1), (float("nan"), 1, 1)):
         with pytest.raises(ValueError, match="give three numbers of 0 and above"):
             encoder.similarity(queries, held, weights)
+
+
+def assert_found(found, scores, tolerance, top_k=None):
+    """Hits are those texts, not empty, that have the largest scores [4, N], with these scores."""
+    for hits, row in zip(found, scores, strict=True):
+        row = np.where([bool(text) for text in ALL], row, -np.inf)
+        best = np.sort(row[row > -np.inf])[::-1][:top_k]
+        np.testing.assert_allclose([hit.score for hit in hits], best, **tolerance)
+        places = [hit.number for hit in hits]
+        np.testing.assert_allclose([hit.score for hit in hits], row[places], **tolerance)
+        assert [hit.text for hit in hits] == [ALL[place] for place in places]
+
+
+def test_an_index_searches_in_three_ways(encoder, m3, means, tmp_path):
+    index = M3Index.build(encoder, ALL, batch_size=5)
+    assert_found(index.search(ALL[1:5], 3), means((1, 1, 1)), HALF, top_k=3)
+    index.save(tmp_path / "index")
+    index.save(tmp_path / "index")  # once more
+    again = M3Index.load(tmp_path / "index", encoder)
+    for weights in WEIGHTS:
+        expected = means(weights)
+        if weights == (0, 1, 0):  # a text that shares no word with the query is not found
+            expected = np.where(expected > 0, expected, -np.inf)
+        for searched in (index, again):
+            found = searched.search(ALL[1:5], len(ALL), weights)
+            assert_found(found, expected, HALF if weights[2] else ORACLE)
+    vectors = index.query_vectors(ALL[1:5])
+    pairs = index.scores_of(vectors, [0, 3, 3, 8])
+    np.testing.assert_allclose(pairs, means((1, 1, 1))[range(4), [0, 3, 3, 8]], **HALF)
+    mined = mine_negatives(index, ALL[1:3], ALL[3:5], count=4, relative_margin=-1)
+    for query, positive, wrong in zip(ALL[1:3], ALL[3:5], mined, strict=True):
+        nearest = [hit.text for hit in index.search([query])[0]]
+        assert wrong == [text for text in nearest if text not in (query, positive)][:4]
+    parts = [(M3Index, encoder), (Bm25Index, Bm25())]
+    both = build_index(ALL, parts, bits=4)
+    both.save(tmp_path / "both")
+    found = both.search(ALL[1:5])
+    assert [hits[0].number for hits in found] == [1, 2, 3, 4]
+    assert open_index(tmp_path / "both", parts).search(ALL[1:5]) == found
+    assert M3Index.build(encoder, []).search(["free"]) == [[]]
+    shorter = M3Encoder.from_preset(m3[0], max_seq_length=7)
+    with pytest.raises(ValueError, match="was made by another model, or with another max_seq_len"):
+        M3Index.load(tmp_path / "index", shorter)
+    dense = SentenceEncoder.from_preset(m3[0])
+    with pytest.raises(ValueError, match="was made by another model, or with .* m3_weights, "):
+        TextIndex.load(tmp_path / "index", dense)
+    (tmp_path / "index" / "tokens" / "vectors.npz").write_bytes(b"")
+    with pytest.raises(ValueError, match="holds a damaged index"):
+        M3Index.load(tmp_path / "index", encoder)
+    with pytest.raises(ValueError, match="the encoder is a SentenceEncoder: a M3Index takes an M3"):
+        M3Index.build(dense, ALL)
+    with pytest.raises(
+        ValueError, match="the encoder is a M3Encoder: a SparseTextIndex takes a Sp"
+    ):
+        SparseTextIndex.build(encoder, ALL)
+
+
+def test_candidates_have_the_whole_score(encoder, means):
+    """So many nearest texts by dense vectors, and so many that share words with the query."""
+    texts = [*ALL, *ALL]  # what stands there twice takes one place
+    index = M3Index.build(encoder, texts)
+    vectors = index.query_vectors(ALL[1:5])
+    written = np.array([bool(text) for text in ALL])
+    dense = np.where(written, means((1, 0, 0)), -np.inf)
+    words = np.where(written & (means((0, 1, 0)) > 0), means((0, 1, 0)), -np.inf)
+    fewer = 0
+    for weights in ((0.4, 0.2, 0.4), (0.1, 0.1, 0.8), (0.1, 0.8, 0.1)):
+        every = index.nearest(vectors, len(texts), weights)
+        assert (
+            index.nearest(vectors, len(texts), weights, candidates=1) == every
+        )  # as many at least
+        for count in range(2, 9):
+            found = index.nearest(vectors, count, weights, candidates=2)
+            for row, hits in enumerate(found):
+                near = {
+                    one
+                    for scores in (dense[row], words[row])
+                    for one in np.argsort(-scores)[:count]
+                    if scores[one] > -np.inf
+                }
+                best = sorted(near, key=lambda one: -means(weights)[row, one])
+                expected = [one for one in best for _ in range(2)][:count]
+                assert [hit.number % len(ALL) for hit in hits] == expected
+            fewer += found != index.nearest(vectors, count, weights)
+    assert fewer  # not all texts were looked at
+
+
+def test_an_index_keeps_what_has_a_weight(encoder, m3, means, tmp_path, monkeypatch):
+    """In few bits, where the vectors of tokens have any."""
+    bits = M3Index.build(encoder, ALL, bits=4)
+    bits.save(tmp_path / "bits")
+    assert "numbers of 4 bits" in bits.numbers_each
+    # Centroids of the index are those of few vectors.
+    rough = {"rtol": 0, "atol": 0.1}
+    assert_found(bits.search(ALL[1:5], 100), means((1, 1, 1)), rough)
+    again = M3Index.load(tmp_path / "bits", encoder)
+    for weights, count in (((1, 1, 1), None), ((0, 0, 1), 3), ((0.4, 0.2, 0.4), 2)):
+        found = bits.search(ALL[1:5], 2, weights, count)
+        assert again.search(ALL[1:5], 2, weights, count) == found
+        exact = bits.search(ALL[1:5], 100, weights)
+        known = [{hit.number: hit.score for hit in hits} for hits in exact]
+        for hits, scores in zip(found, known, strict=True):
+            assert [hit.score for hit in hits] == [
+                pytest.approx(scores[hit.number], rel=1e-5) for hit in hits
+            ]
+    monkeypatch.setattr("keras_bert.retrieval.m3_index._SAMPLED_TEXTS", 9)
+    monkeypatch.setattr("keras_bert.retrieval.m3_index._TEXTS_PER_PART", 7)
+    sampled = M3Index.build(encoder, ALL, bits=4)
+    assert_found(sampled.search(ALL[1:5], 100), means((1, 1, 1)), rough)
+    without = M3Encoder.from_preset(m3[0], weights=(0.7, 0.3, 0))
+    small = M3Index.build(without, ALL)
+    assert small.vectors[2] is None and "vectors" not in small.numbers_each
+    assert_found(small.search(ALL[1:5], 100), means((0.7, 0.3, 0)), ORACLE)
+    small.save(tmp_path / "small")
+    assert not (tmp_path / "small" / "tokens").exists()
+    assert M3Index.load(tmp_path / "small", without).search(ALL[1:2]) == small.search(ALL[1:2])
+    for search in (
+        lambda: M3Index.load(tmp_path / "small", encoder),
+        lambda: small.search(["free"], weights=(1, 1, 0.5)),
+    ):
+        with pytest.raises(
+            ValueError, match="of the kinds dense, sparse, but the weight of tokens"
+        ):
+            search()
+    with pytest.raises(
+        ValueError, match="bits is 4, and is for vectors of tokens, whose weight is 0"
+    ):
+        M3Index.build(without, ALL, bits=4)
+    with pytest.raises(ValueError, match="bits is 3: choose one of 1, 2, 4"):
+        M3Index.build(encoder, ALL, bits=3)
+    with pytest.raises(ValueError, match="candidates is 0"):
+        small.search(["free"], candidates=0)
+    with pytest.raises(ValueError, match="are ndarray, but the search takes M3Vectors"):
+        small.nearest(np.ones([1, 16]))
+
+
+def test_what_was_found_is_ordered_anew(encoder, m3, means, monkeypatch):
+    reranker = open_reranker(m3[0], weights=(0.4, 0.2, 0.4))
+    expected = means((0.4, 0.2, 0.4))
+    found = reranker.rerank(
+        ALL[1:5], [[Hit(place, 0.0, text) for place, text in enumerate(ALL)]] * 4, batch_size=5
+    )
+    for hits, row in zip(found, expected, strict=True):
+        assert sorted(hit.number for hit in hits) == [*range(len(ALL))]
+        scores = [hit.score for hit in hits]
+        np.testing.assert_allclose(scores, np.sort(row)[::-1], **ORACLE)
+        np.testing.assert_allclose(scores, row[[hit.number for hit in hits]], **ORACLE)
+    monkeypatch.setattr("keras_bert.retrieval.m3_encoder._PAIRS_PER_PART", 3)
+    pairs = [(row, place) for place in range(5) for row in (2, 0)]
+    scores = reranker.scores([ALL[1 + row] for row, _ in pairs], [ALL[place] for _, place in pairs])
+    np.testing.assert_allclose(scores, [expected[pair] for pair in pairs], **ORACLE)
+    assert open_reranker(m3[0]).weights == encoder.weights == (1, 1, 1)
+    with pytest.raises(ValueError, match="label is 'yes', but .* has no classes"):
+        open_reranker(m3[0], "yes")
+
+
+def test_which_flags_are_for_it(m3, model_folder, token_folder):
+    folder = m3[0]
+    assert search_classes(folder)[1] is TextIndex
+    assert search_classes(folder, ["m3_weights", "max_seq_length"])[1] is M3Index
+    with pytest.raises(
+        ValueError, match="query_prompt is for sparse .* and m3_weights asks for vect"
+    ):
+        search_classes(folder, ["m3_weights", "query_prompt"])
+    with pytest.raises(
+        ValueError, match="m3_weights is for BGE-M3, and .* makes dense vectors alone"
+    ):
+        search_classes(model_folder("encoder"), ["m3_weights"])
+    with pytest.raises(ValueError, match="m3_weights is for a model, and bm25 has none: leave it"):
+        search_classes("bm25", ["m3_weights"])
+    for other in (token_folder, model_folder("choices")):
+        with pytest.raises(ValueError, match="weights are .* is no BGE-M3 and has one score"):
+            open_reranker(other, weights=(1, 1, 1))
+    with pytest.raises(ValueError, match="give three numbers of 0 and above"):
+        M3Encoder.from_preset(folder, weights=(1, 1))
+
+
+def test_the_commands_search_rerank_and_mine(m3, means, tmp_path):
+    (tmp_path / "model").symlink_to(m3[0])
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in ALL))
+    (tmp_path / "queries.jsonl").write_text(
+        "".join(json.dumps({"text": text}) + "\n" for text in ALL[1:5])
+    )
+
+    def run(tool, *flags):
+        return command_process.run([TOOLS / tool, "--init_from=model", *flags], tmp_path)
+
+    def found(*flags):
+        done = run("search_texts.py", "--queries=queries.jsonl", "--output=found.csv", *flags)
+        assert done.returncode == 0, done.stderr
+        with open(tmp_path / "found.csv", encoding="utf-8", newline="") as file:
+            rows = [*csv.DictReader(file)]
+        hits = [Hit(int(row["number"]), float(row["score"]), row["text"]) for row in rows]
+        return [
+            [hit for hit, row in zip(hits, rows, strict=True) if row["query"] == query]
+            for query in ALL[1:5]
+        ]
+
+    made = ("--m3_weights=0.4,0.2,0.4", "--index=made", "--top_k=3")
+    hits = found("--input=texts.jsonl", *made)
+    assert_found(hits, means((0.4, 0.2, 0.4)), HALF, top_k=3)
+    reranked = found(*made, "--rerank_with=model", "--rerank_weights=1,1,0")
+    assert_found(reranked, means((1, 1, 0)), ORACLE, top_k=3)
+    write_csv(tmp_path / "pairs.csv", ("text", "positive"), [*zip(ALL[1:5], ALL[:4], strict=True)])
+    done = run(
+        "mine_negatives.py",
+        *("--input=pairs.csv", "--passages=texts.jsonl", "--output=mined.csv", "--negatives=1"),
+        *("--relative_margin=-1", "--m3_weights=1,1,0", "--score_with=model"),
+        "--score_weights=0.4,0.2,0.4",
+    )
+    assert done.returncode == 0, done.stderr
+    with open(tmp_path / "mined.csv", encoding="utf-8", newline="") as file:
+        for row, mined in enumerate(csv.DictReader(file)):
+            near = [ALL[place] for place in np.argsort(-means((1, 1, 0))[row])]
+            wrong = [text for text in near if text not in ("", ALL[row + 1], ALL[row])]
+            assert mined["negative0"] == wrong[0]
+            for name in ("positive", "negative0"):
+                score = means((0.4, 0.2, 0.4))[row, ALL.index(mined[name])]
+                assert float(mined[f"{name}_score"]) == pytest.approx(score, rel=1e-4, abs=1e-5)
+    for flag, sentence in (
+        ("--m3_weights=1,x,1", "--m3_weights=1,x,1 has something else than numbers: give numbers"),
+        ("--rerank_weights=1,1,0", "--rerank_weights is for --rerank_with: give that, too"),
+    ):
+        done = run("search_texts.py", "--query=a", "--input=texts.jsonl", flag)
+        assert done.returncode != 0 and sentence in done.stderr, done.stderr
+        assert "Traceback" not in done.stderr
 
 
 def test_an_export_answers_all_three(m3, tmp_path):

@@ -18,7 +18,7 @@ from typing import Self
 
 import numpy as np
 
-from keras_bert.tasks.sentence_embedding.token_vectors import slice_ends
+from keras_bert.tasks.sentence_embedding.token_vectors import places_of, slice_ends
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,6 +122,16 @@ class SparseVectors:
             np.concatenate([part.token_ids for part in parts]),
             np.concatenate([part.weights for part in parts]),
             parts[0].vocab_size,
+        )
+
+    def at(self, rows: Sequence[int] | np.ndarray) -> Self:
+        """Returns the rows of these numbers, in their order."""
+        splits, places = places_of(self.row_splits, rows)
+        return dataclasses.replace(
+            self,
+            row_splits=splits,
+            token_ids=self.token_ids[places],
+            weights=self.weights[places],
         )
 
     def to_dense(self) -> np.ndarray:

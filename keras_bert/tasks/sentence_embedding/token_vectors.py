@@ -109,6 +109,11 @@ class TokenVectors:
         splits = np.concatenate([[0], np.cumsum(counts)])
         return cls(splits, np.concatenate([part.vectors for part in parts]))
 
+    def at(self, rows: Sequence[int] | np.ndarray) -> Self:
+        """Returns the vectors of the texts of these numbers, in their order."""
+        splits, places = places_of(self.row_splits, rows)
+        return dataclasses.replace(self, row_splits=splits, vectors=self.vectors[places])
+
     @property
     def counts(self) -> np.ndarray:
         """How many vectors each text has, int64 [N]."""
@@ -121,7 +126,7 @@ class TokenVectors:
 
     def astype(self, dtype: type[np.floating]) -> Self:
         """Returns the same in another number format, `np.float16` or `np.float32`."""
-        return dataclasses.replace(self, vectors=self.vectors.astype(dtype))
+        return dataclasses.replace(self, vectors=self.vectors.astype(dtype, copy=False))
 
 
 def slice_ends(rows: slice, count: int) -> tuple[int, int]:
@@ -137,6 +142,26 @@ def slice_ends(rows: slice, count: int) -> tuple[int, int]:
     if step != 1:
         raise ValueError(f"the step is {step}: rows are taken one after the other")
     return start, max(start, end)
+
+
+def places_of(
+    row_splits: np.ndarray, rows: Sequence[int] | np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns where some rows begin and end among themselves, and the places of what they hold.
+
+    Of the rows 0 to 3, 3 to 5 and 5 to 6 the last and the first stand at 5, 0, 1 and 2: 0, 1, 4.
+
+    Args:
+        row_splits: where all rows begin and end, int64 [N + 1].
+        rows: numbers of R rows.
+
+    Returns:
+        int64 [R + 1] and int64 [their vectors].
+    """
+    rows = np.asarray(rows, np.int64)
+    counts = row_splits[rows + 1] - row_splits[rows]  # [R]
+    splits = np.concatenate([[0], np.cumsum(counts)])
+    return splits, np.arange(splits[-1]) + np.repeat(row_splits[rows] - splits[:-1], counts)
 
 
 def max_sim(queries: TokenVectors, texts: TokenVectors) -> np.ndarray:
