@@ -5,6 +5,7 @@ the vectors of a `SentenceEncoder`, which knows nothing of classes.
 """
 
 import collections
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -333,7 +334,14 @@ def test_the_same_command_keeps_the_encoder_and_fits_anew(few_shot, pretrained_f
     data = create_task("csv").read(data_folder)
     shutil.copytree(folder, tmp_path / "run")
     weights = (tmp_path / "run" / "encoder" / "model.weights.h5").stat().st_mtime_ns
-    assert train_few_shot(data, pretrained_folder, tmp_path / "run", FEW) == result
+    less_penalty = dataclasses.replace(FEW, c=30.0)
+    again = train_few_shot(data, pretrained_folder, tmp_path / "run", less_penalty)
+    assert again.epochs == result.epochs
+    before, after = (
+        np.linalg.norm(BertClassifier.from_preset(run).get_layer("classifier").kernel)
+        for run in (folder, tmp_path / "run")
+    )
+    assert after > 2 * before
     assert (tmp_path / "run" / "encoder" / "model.weights.h5").stat().st_mtime_ns == weights
     with pytest.raises(ValueError, match="choose another --model_dir"):
         train_few_shot(data, pretrained_folder, tmp_path / "run", FewShotOptions(seed=5))

@@ -150,7 +150,7 @@ def fit_logistic_regression(
     """
     needed_count("num_classes", num_classes)
     if not 0 < check_number("c", c) < np.inf:
-        raise ValueError(f"c is {c}: it must be above 0")
+        raise ValueError(f"c is {c}: it must be above 0 and finite")
     vectors, indices = np.asarray(vectors, np.float64), np.asarray(classes)
     if vectors.ndim != 2 or not np.isfinite(vectors).all() or indices.shape != vectors.shape[:1]:
         raise ValueError(
