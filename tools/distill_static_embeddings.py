@@ -4,8 +4,8 @@ r"""Makes static embeddings of a sentence encoder: one vector for each piece, by
 
 The folder is opened like any sentence encoder, by search_texts.py, export_saved_model.py and
 SentenceEncoder, and by sentence-transformers; with --format=model2vec by Model2Vec, too.
---texts is a file whose words are counted for the weights of pieces: a text a line, or a JSON object
-with "text" a line (.jsonl), both also with .gz.
+--texts is a file whose pieces are counted for their weights: a text a line (also with .gz), or a
+table (.csv, .tsv, .jsonl) with the column "text".
 """
 
 from collections.abc import Sequence
@@ -49,16 +49,16 @@ def main(_: Sequence[str]) -> None:
     """Reads the flags, distills and writes the folder."""
     from keras_bert import SentenceEncoder, distill_static_embeddings
     from keras_bert.storage.new_folder import check_nothing_there
-    from keras_bert.storage.text_lines import TextLines
+    from keras_bert.storage.text_lines import read_texts
 
     values = flags.FLAGS
-    check_nothing_there(values.output_dir)  # before the texts are read
+    check_nothing_there(values.output_dir, "output_dir")  # before the texts are read
     folder = distill_static_embeddings(
         values.init_from,
         values.output_dir,
         width=values.width or None,
         sif_coefficient=values.sif_coefficient or None,
-        texts=[*TextLines(values.texts)] if values.texts else None,
+        texts=read_texts(values.texts) if values.texts else None,
         model2vec=values.format == "model2vec",
         float16=values.dtype == "float16",
         batch_size=values.batch_size,

@@ -73,7 +73,8 @@ _VECTOR_FLAGS = {
     "multi_vector_retrieval, reranking, similarity; unset: positive).",
     "score_column": "Column of the score of two texts (retrieval, similarity; unset: score).",
     "pooling": "mean, cls or max of the vectors of a text's pieces (retrieval, similarity; unset: "
-    "as the model folder says, else mean. csv; unset: the same, else the pooled output).",
+    "as the model folder says, else mean; csv; unset: that of a classifier that has one, else the "
+    "pooled output).",
     "activation": "relu or log1p_relu: how scores become weights of words (sparse_retrieval; "
     "unset: as the model folder says, else relu).",
     "query_prompt": "Stands before each text to search with (retrieval, sparse_retrieval, "

@@ -8,6 +8,7 @@ https://openreview.net/forum?id=SyK00v5xx): what stands in every text says littl
 
 import json
 import os
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,19 +26,24 @@ from keras_bert.progress import Progress
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
 from keras_bert.storage import hub
+from keras_bert.storage.files import write_json
 from keras_bert.storage.new_folder import check_nothing_there, new_folder
 from keras_bert.storage.text_lines import check_strings
+from keras_bert.tasks.feature_extraction.pooling import sentence_settings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 from keras_bert.text.base_tokenizer import Tokenizer
+from keras_bert.text.framing import BERT_TOKENS
+from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import pack
 from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.vocabulary import UNUSED_SLOT
 
 _TEXTS_AT_A_TIME = 1000
 
 
 def distill_static_embeddings(
     folder: str | os.PathLike,
-    output: str | os.PathLike,
+    output_dir: str | os.PathLike,
     width: int | None = 256,
     sif_coefficient: float | None = 1e-4,
     texts: Sequence[str] | None = None,
@@ -50,12 +56,12 @@ def distill_static_embeddings(
 
     Args:
         folder: a folder of sentence-transformers, or `hf://org/name`.
-        output: folder to write, new or empty.
+        output_dir: folder to write, new or empty.
         width: the most numbers of a vector, W: the directions in which pieces differ most. None
             keeps all, turned so that the first ones say most.
         sif_coefficient: a of the weights; larger ones are more alike. None weighs all pieces alike.
-        texts: those whose pieces are counted for p. None takes Zipf's law: the id of a piece stands
-            for its rank, as in vocabularies that are sorted by frequency.
+        texts: those whose pieces are counted for p. None takes Zipf's law, and for the rank of a
+            piece its place in the vocabulary, as where that is sorted by frequency.
         model2vec: whether the form of the folder is that of Model2Vec, else that of
             sentence-transformers.
         float16: whether the table is stored in half the room.
@@ -63,42 +69,53 @@ def distill_static_embeddings(
         pooling: how the encoder pools; None takes what its folder says.
 
     Returns:
-        `output`.
+        `output_dir`.
 
     Raises:
-        FileExistsError: there is something in `output`.
+        FileExistsError: there is something in `output_dir`.
         FileNotFoundError: there is no model folder.
-        ValueError: it is none of a sentence encoder, its tokenizer has no tokenizer.json and cannot
-            be written as one, a number is out of its range, or a vector is not finite.
+        ValueError: it is none of a sentence encoder, a tokenizer.json alone does not hold its
+            tokenizer, a number is out of its range, or a vector is not finite.
 
     Example:
         distill_static_embeddings("hf://sentence-transformers/all-MiniLM-L6-v2", "static")
         vectors = SentenceEncoder.from_preset("static").encode(["A man eats."])
     """
-    check_nothing_there(output)
+    check_nothing_there(output_dir, "output_dir")
     check_count("width", width)
     needed_count("batch_size", batch_size)
     if sif_coefficient is not None and not 0 < check_number("sif_coefficient", sif_coefficient) < 1:
         raise ValueError(f"sif_coefficient is {sif_coefficient}: it must be above 0 and below 1")
-    # Without the norm: PCA makes use of lengths that differ from piece to piece.
-    options = ExportOptions(normalize=False, pooling=pooling)
-    family = open_signatures(folder, options, head="encoder")
-    if not isinstance(family, EncoderSignatures) or family.tracked is None:
+    if sif_coefficient is None and texts is not None:
+        raise ValueError(
+            "texts are counted for the weights, and sif_coefficient is None, which weighs all "
+            "pieces alike: leave out the texts, or give a coefficient"
+        )
+    local = hub.local_folder(folder)
+    if not local.is_dir():
+        raise hub.missing_folder(local)
+    sentences, _ = sentence_settings(local, ExportOptions(pooling=pooling))
+    if sentences is None:
         raise ValueError(
             f"{folder} is no sentence encoder with a pooling in modules.json: give such a folder, "
             'or pooling="mean" with another encoder'
         )
-    tokenizer = family.tokenizer
-    stored = _tokenizer_json(hub.local_folder(folder), tokenizer)
+    # Without the norm: PCA makes use of lengths that differ from piece to piece.
+    options = ExportOptions(normalize=False, pooling=pooling)
+    family = open_signatures(local, options, head="encoder")
+    assert isinstance(family, EncoderSignatures)
+    # "[MASK]" in a text is that token, as in every folder of static embeddings.
+    tokenizer = family.tokenizer.with_settings(keep_special_tokens=True)
+    stored = _tokenizer_json(local, tokenizer)
     weights = np.ones(len(tokenizer.vocabulary))
     if sif_coefficient is not None:
         weights = sif_coefficient / (sif_coefficient + _probabilities(tokenizer, texts))
     vectors = _vectors_of_pieces(family, batch_size)  # [V, D]
     table = _principal(vectors, width) * weights[:, None]  # [V, W]
-    with new_folder(output) as written:
+    with new_folder(output_dir, "output_dir") as written:
         rows = table.astype(np.float16 if float16 else np.float32)
         folders.write(written, rows, stored, normalize=True, model2vec=model2vec)
-    return Path(output)
+    return Path(output_dir)
 
 
 def _vectors_of_pieces(family: EncoderSignatures, batch_size: int) -> np.ndarray:
@@ -133,35 +150,68 @@ def _probabilities(tokenizer: Tokenizer, texts: Sequence[str] | None) -> np.ndar
     """Returns how probable each piece is, [V]."""
     size = len(tokenizer.vocabulary)
     if texts is None:
-        counts = 1 / np.arange(2, size + 2)
+        # Slots such as [unused7] stand for nothing and have no rank, as in Model2Vec.
+        used = np.array([not UNUSED_SLOT.fullmatch(piece) for piece in tokenizer.vocabulary.tokens])
+        counts = used / (1 + np.cumsum(used))  # 1/2, 1/3, ...
     else:
         texts = check_strings(texts)
         counts = np.zeros(size)
-        for start in range(0, len(texts), _TEXTS_AT_A_TIME):
-            ids = tokenizer(tf.constant(texts[start : start + _TEXTS_AT_A_TIME])).values
-            counts += np.bincount(ids.numpy(), minlength=size)
+        with Progress(len(texts), "text", "counting pieces") as progress:
+            for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+                part = texts[start : start + _TEXTS_AT_A_TIME]
+                counts += np.bincount(tokenizer(tf.constant(part)).values.numpy(), minlength=size)
+                progress.update(len(part))
         if not counts.any():
             raise ValueError("texts hold no piece of the vocabulary: give texts to count in")
     return counts / counts.sum()
 
 
 def _tokenizer_json(folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the tokenizer of an encoder as a tokenizer.json."""
-    file = encoder_folder(folder) / folders.TOKENIZER_FILE
-    if file.is_file():
-        return read_json(file)
-    if not isinstance(tokenizer, BertTokenizer):
+    """Returns the tokenizer of an encoder as a tokenizer.json, which alone says all of it.
+
+    Raises:
+        ValueError: there is no such file, or it would be opened as another tokenizer.
+    """
+    if isinstance(tokenizer, BertTokenizer):
+        # Not the file of the folder: others beside it may have the last word on its settings.
+        stored = _word_pieces(tokenizer)
+    else:
+        file = encoder_folder(folder) / folders.TOKENIZER_FILE
+        if not file.is_file():
+            raise ValueError(
+                f"{file} does not exist, and static embeddings are stored with that file: write it "
+                "with transformers, AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+            )
+        stored = read_json(file)
+    # Opened as it will be, before the encoder works for minutes.
+    with tempfile.TemporaryDirectory() as scratch:
+        write_json(Path(scratch) / folders.TOKENIZER_FILE, stored)
+        try:
+            opened = load_tokenizer(scratch, keep_special_tokens=True)
+        except ValueError as error:
+            reason = str(error).replace(f"{scratch}{os.sep}", "")
+            raise ValueError(
+                f"{folder} has a tokenizer that a folder of static embeddings cannot hold: {reason}"
+            ) from None
+    if (opened.vocabulary.tokens, opened.settings) != (
+        tokenizer.vocabulary.tokens,
+        tokenizer.settings,
+    ):
         raise ValueError(
-            f"{file} does not exist, and static embeddings are stored with that file: write it "
-            "with transformers, AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
+            f"{folder}: {folders.TOKENIZER_FILE} has other pieces or settings than the files "
+            "beside it: take all of them from one model"
         )
+    return stored
+
+
+def _word_pieces(tokenizer: BertTokenizer) -> dict[str, Any]:
+    """Returns a WordPiece tokenizer as a tokenizer.json."""
     vocabulary, settings = tokenizer.vocabulary, tokenizer.settings
     pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
-    special = vocabulary.special_tokens
     written = tokenizers.Tokenizer(
         tokenizers.models.WordPiece(
             pieces,
-            unk_token=special.unk,
+            unk_token=vocabulary.special_tokens.unk,
             max_input_chars_per_word=settings["max_input_chars_per_word"],
         )
     )
@@ -171,5 +221,6 @@ def _tokenizer_json(folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
         lowercase=settings["lowercase"],
     )
     written.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    written.add_special_tokens(list(special))
+    # Those that are special where such a file is opened: of MPNet's vocabulary, too.
+    written.add_special_tokens([token for token in BERT_TOKENS if token in vocabulary])
     return json.loads(written.to_str())

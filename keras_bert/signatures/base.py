@@ -70,6 +70,9 @@ class SignatureFamily(abc.ABC):
     reason: str = "as the head asks"
     joins_members: ClassVar[bool] = False
     has_portable_ids: ClassVar[bool] = True
+    # Of an ensemble, see `add_members`.
+    _others: tuple[Self, ...] = ()
+    _join: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
 
     def __init__(
         self, model: Any, tokenizer: Tokenizer, max_seq_length: int, options: ExportOptions
@@ -90,8 +93,6 @@ class SignatureFamily(abc.ABC):
             full_length=max_seq_length,
         )
         self.preprocess = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-        self._others: tuple[Self, ...] = ()
-        self._join: Callable[[Sequence[tf.Tensor]], tf.Tensor] | None = None
 
     def add_members(
         self, others: Sequence[Self], join: Callable[[Sequence[tf.Tensor]], tf.Tensor]

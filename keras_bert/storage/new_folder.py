@@ -17,35 +17,43 @@ _UNFINISHED = ".unfinished_export_"
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 
 
-def check_nothing_there(folder: str | os.PathLike) -> None:
+def check_nothing_there(folder: str | os.PathLike, name: str = "export_dir") -> None:
     """Checks that a folder is empty or does not exist.
+
+    Args:
+        folder: the folder.
+        name: of the argument, for the error.
 
     Raises:
         FileExistsError: there is something.
         ValueError: it is an address, such as gs://bucket/folder.
     """
-    check_local("export_dir", folder)
+    check_local(name, folder)
     path = Path(folder)
     if path.is_file() or path.is_dir() and any(path.iterdir()):
-        raise _taken(path)
+        raise _taken(path, name)
 
 
 @contextlib.contextmanager
-def new_folder(path: str | os.PathLike) -> Iterator[Path]:
+def new_folder(path: str | os.PathLike, name: str = "export_dir") -> Iterator[Path]:
     """Yields an empty folder that gets the name `path` on success; see `unfinished_folder`.
+
+    Args:
+        path: the folder.
+        name: of the argument, for the error.
 
     Raises:
         FileExistsError: something came to be there meanwhile; it stays as it is.
         OSError: the disk refused a write; the sentence names the folder, through links.
         ValueError: it is an address, such as gs://bucket/folder.
     """
-    check_local("export_dir", path)
+    check_local(name, path)
     path = Path(path)
     target = path.resolve()  # a link to an empty folder stays one
     with write_errors(target), unfinished_folder(target.parent) as folder:
         yield folder
         if not rename_new(folder, target):
-            raise _taken(path)
+            raise _taken(path, name)
 
 
 @contextlib.contextmanager
@@ -88,5 +96,5 @@ def rename_new(folder: Path, target: Path) -> bool:
     return True
 
 
-def _taken(path: Path) -> FileExistsError:
-    return FileExistsError(f"{path} exists already: give another --export_dir or remove it")
+def _taken(path: Path, name: str) -> FileExistsError:
+    return FileExistsError(f"{path} exists already: give another --{name} or remove it")

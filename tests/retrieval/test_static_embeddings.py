@@ -7,18 +7,23 @@ import json
 import shutil
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
 import tokenizers
-from safetensors.numpy import save_file
+from safetensors.numpy import load_file, save_file
 
-from keras_bert import SentenceEncoder, TextIndex
+from keras_bert import SentenceEncoder, TextIndex, load_tokenizer
 from keras_bert.retrieval.static_distillation import distill_static_embeddings
 from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
+from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests import command_process
+from tests.signatures.tiny_models import PIECES as TINY_PIECES
+from tests.signatures.tiny_models import write_model
 from tests.tolerances import ORACLE, REORDERED
 
 REPOSITORY = Path(__file__).parents[2]
@@ -144,8 +149,16 @@ def test_the_mean_is_that_of_the_known_pieces_and_serves_alike(tmp_path):
     np.testing.assert_allclose(short.encode(texts), expected[:, :2], **REORDERED)
     index = TextIndex.build(SentenceEncoder.from_preset(folder), ["film", "good"])
     assert index.search(["films"], top_k=1)[0][0].text == "film"
+    prompts = folder / "config_sentence_transformers.json"
+    prompts.write_text(json.dumps({"prompts": {"query": "film "}}))
+    asked = vectors[[6, 5, 6, 12]].mean(axis=0), vectors[6], vectors[6]
+    encoder = SentenceEncoder.from_preset(folder)
+    np.testing.assert_allclose(encoder.encode_query(texts), asked, **REORDERED)
+    np.testing.assert_allclose(encoder.encode_document(texts), expected, **REORDERED)
     written = export_saved_model(folder, tmp_path / "served", options=ExportOptions(max_batch=4))
     loaded = tf.saved_model.load(str(written))
+    served = loaded.signatures["serve_query"](text=tf.constant(texts))["sentence_embedding"]
+    np.testing.assert_allclose(served, asked, **REORDERED)
     served = loaded.signatures["serving_default"](text=tf.constant(texts))["sentence_embedding"]
     np.testing.assert_allclose(served, expected, **REORDERED)
     # Beside what other served graphs use, two operations of TensorFlow's own.
@@ -154,10 +167,32 @@ def test_the_mean_is_that_of_the_known_pieces_and_serves_alike(tmp_path):
     assert graph_operations(written) - listed == {"Substr", "ResourceGather"}
 
 
+def test_tables_of_few_bits_are_kept_as_they_are(tmp_path):
+    tokenizer = word_pieces()
+    whole = table(tokenizer)
+    ids = [5, 6, 12]  # the film, and of films its end
+    for stored, dtype, kept in (
+        ((whole * 50).astype(np.int8), "float32", np.int8),
+        ((whole * 50).astype(np.int8), "bfloat16", np.int8),
+        (whole.astype(np.float16), "bfloat16", np.float16),
+        (whole.astype(np.float64), "float32", np.float32),
+        (whole, "bfloat16", ml_dtypes.bfloat16),
+    ):
+        name = f"{stored.dtype} {dtype}"
+        folder = model2vec_folder(tmp_path / name, tokenizer, {"embeddings": stored})
+        family = open_signatures(folder, ExportOptions(dtype=dtype))
+        assert family.model.table.dtype == kept
+        found = family.answer(tf.constant(["the films"]))["sentence_embedding"]
+        rows = stored.astype(kept).astype(np.float64)[ids]
+        np.testing.assert_allclose(found, [rows.mean(axis=0)], **REORDERED)
+
+
 @pytest.mark.parametrize("model2vec", [False, True])
-def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder, tmp_path):
+def test_distilling_keeps_the_distances_of_single_pieces(model2vec, tmp_path):
     """All directions, equal weights: the turn that PCA is leaves distances as they are."""
-    source = model_folder("encoder")
+    pieces = ["[unused7]", *TINY_PIECES]
+    count = len(SPECIAL_TOKENS) + len(pieces)
+    source = write_model(tmp_path / "source", "encoder", pieces=pieces, vocab_size=count)
     teacher = SentenceEncoder.from_preset(source, pooling="mean", normalize=False)
     folder = distill_static_embeddings(
         source, tmp_path / "all", None, None, model2vec=model2vec, pooling="mean"
@@ -170,12 +205,24 @@ def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder
         np.linalg.norm(expected - expected[[1, 2, 0]], axis=1),
         **REORDERED,
     )
+    # The directions stand in the order of how much pieces differ in them, around their mean.
+    stored = folder if model2vec else folder / "0_StaticEmbedding"
+    (rows,) = load_file(stored / "model.safetensors").values()
+    assert rows.shape == (count, 16) and rows.dtype == np.float32
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-5)
+    variances = rows.var(axis=0)
+    assert (variances[:-1] >= variances[1:] - 1e-6).all() and variances[0] > 2 * variances[8]
     # Counts: "film" 3 of 4, "the" 1 of 4; the rest never, so it weighs 1.
+    counted, rates = ["film film", "the film"], [0.75, 0.25, 0]
+    if model2vec:  # and here by Zipf's law: ranks are 2, 3, ... of all pieces but the slot
+        vocabulary = load_tokenizer(source).vocabulary
+        harmonic = sum(1 / rank for rank in range(2, count + 1))
+        counted, rates = None, [1 / (vocabulary.id_of(text) + 1) / harmonic for text in texts]
     weighed = distill_static_embeddings(
-        source, tmp_path / "few", 2, 0.25, ["film film", "the film"], model2vec, pooling="mean"
+        source, tmp_path / "few", 2, 0.25, counted, model2vec, pooling="mean"
     )
     short = SentenceEncoder.from_preset(weighed, normalize=False).encode(texts)
-    factors = np.array([0.25 / (0.25 + 0.75), 0.25 / (0.25 + 0.25), 1])
+    factors = 0.25 / (0.25 + np.array(rates))
     np.testing.assert_allclose(short, found[:, :2] * factors[:, None], **REORDERED)
 
 
@@ -194,7 +241,8 @@ def test_the_command_makes_what_both_libraries_open(model_folder, tmp_path):
         assert done.returncode == 0, done.stderr[-2000:]
         assert f"static embeddings of 5 numbers: {form}" in done.stdout
     done = command_process.run([tool, *flags, "--output_dir=model2vec"], tmp_path)
-    assert done.returncode == 1 and "model2vec" in done.stderr
+    assert done.returncode == 1
+    assert "model2vec exists already: give another --output_dir" in done.stderr
     texts = ["the film", "", "a good book !", "film xyz"]
     theirs = SentenceTransformer(str(tmp_path / "sentence_transformers"), device="cpu")
     ours = SentenceEncoder.from_preset(tmp_path / "sentence_transformers")
@@ -222,10 +270,30 @@ def test_what_is_no_static_embedding_is_refused(model_folder, tmp_path):
         SentenceEncoder.from_preset(whole, pooling="cls")
     with pytest.raises(ValueError, match="dtype is int8"):
         export_saved_model(whole, tmp_path / "served", options=ExportOptions(dtype="int8"))
-    with pytest.raises(ValueError, match="is no sentence encoder"):
-        distill_static_embeddings(whole, tmp_path / "again")
+    source = model_folder("encoder")
+    for folder in (whole, source):
+        with pytest.raises(ValueError, match='is no sentence encoder .* or pooling="mean"'):
+            distill_static_embeddings(folder, tmp_path / "again")
+    with pytest.raises(FileNotFoundError, match="none is not a folder"):
+        distill_static_embeddings(tmp_path / "none", tmp_path / "again")
     with pytest.raises(ValueError, match="sif_coefficient is 2"):
-        distill_static_embeddings(model_folder("encoder"), tmp_path / "again", sif_coefficient=2)
+        distill_static_embeddings(source, tmp_path / "again", sif_coefficient=2)
+    with pytest.raises(ValueError, match="sif_coefficient is None, which weighs all"):
+        distill_static_embeddings(source, tmp_path / "again", 4, None, ["the film"])
+    with pytest.raises(FileExistsError, match="whole exists already: give another --output_dir"):
+        distill_static_embeddings(source, whole)
+    module = {"type": "sentence_transformers.models.StaticEmbedding", "path": ""}
+    (few / "config.json").unlink()
+    (few / "modules.json").write_text(json.dumps([module]))
+    for truncation, message in (
+        ({"direction": "Left", "max_length": 4}, "only what cuts the ends of texts can be"),
+        ("LongestFirst", "truncation is 'LongestFirst', and only"),
+        ({"max_length": 0}, r"tokenizer\.json: max_length is 0: it must be at least 1"),
+    ):
+        stored = json.loads(tokenizer.to_str()) | {"truncation": truncation}
+        (few / "tokenizer.json").write_text(json.dumps(stored))
+        with pytest.raises(ValueError, match=message):
+            SentenceEncoder.from_preset(few)
     (whole / "tokenizer.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"tokenizer\.json"):
         SentenceEncoder.from_preset(whole)

@@ -5,6 +5,7 @@ the vectors of a `SentenceEncoder`, which knows nothing of classes.
 """
 
 import collections
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -87,11 +88,20 @@ def test_the_seed_tells_the_order():
         (LabeledTexts(["a", "b"]), "no class each"),
         (LabeledTexts(["a", "b"], labels=[[0, 1], [1, 0]]), "no class each"),
         (LabeledTexts(["a", "b"], ["c", "d"], [0, 1]), "pairs of texts"),
+        (
+            LabeledTexts(["a"] * 5000, labels=[0, 1] * 2500),
+            "5,000 texts make 12,502,500 pairs, and at most 10,000,000 can be handled: give fewer",
+        ),
     ],
 )
 def test_what_makes_no_pairs_is_refused(examples, message):
     with pytest.raises(ValueError, match=message):
         labeled_pairs(examples)
+
+
+def test_more_iterations_than_memory_holds_are_refused():
+    with pytest.raises(ValueError, match="5 texts make 50,000,000 pairs"):
+        _pairs(num_iterations=10_000_000)
 
 
 @pytest.mark.parametrize("num_classes", [2, 4])
@@ -120,6 +130,9 @@ def test_regression_takes_a_class_without_texts_and_refuses_others():
     assert (logits[:, 2] < logits[:, :2].min(axis=1)).all()
     with pytest.raises(ValueError, match="give indices from 0 to 1"):
         fit_logistic_regression(vectors, [0, 2], 2)
+    for names in (["a", "b"], [0.0, 1.0]):
+        with pytest.raises(ValueError, match=r"classes are \[.*: give indices from 0 to 1"):
+            fit_logistic_regression(vectors, names, 2)
     with pytest.raises(ValueError, match=r"the shape \(2, 2\) and classes \(3,\)"):
         fit_logistic_regression(vectors, [0, 1, 1], 2)
 
@@ -256,6 +269,8 @@ def few_shot(pretrained_folder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("few_shot")
     for seed, (name, count) in enumerate({"train": 24, "dev": 32, "test": 32}.items()):
         write_csv(folder / "data" / f"{name}.csv", ["text", "label"], sentiment_rows(count, seed))
+    # All that is left of a run that was killed before its first step.
+    (folder / "run" / "encoder").mkdir(parents=True)
     data = create_task("csv").read(folder / "data")
     return (
         folder / "data",
@@ -319,7 +334,14 @@ def test_the_same_command_keeps_the_encoder_and_fits_anew(few_shot, pretrained_f
     data = create_task("csv").read(data_folder)
     shutil.copytree(folder, tmp_path / "run")
     weights = (tmp_path / "run" / "encoder" / "model.weights.h5").stat().st_mtime_ns
-    assert train_few_shot(data, pretrained_folder, tmp_path / "run", FEW) == result
+    less_penalty = dataclasses.replace(FEW, c=30.0)
+    again = train_few_shot(data, pretrained_folder, tmp_path / "run", less_penalty)
+    assert again.epochs == result.epochs
+    before, after = (
+        np.linalg.norm(BertClassifier.from_preset(run).get_layer("classifier").kernel)
+        for run in (folder, tmp_path / "run")
+    )
+    assert after > 2 * before
     assert (tmp_path / "run" / "encoder" / "model.weights.h5").stat().st_mtime_ns == weights
     with pytest.raises(ValueError, match="choose another --model_dir"):
         train_few_shot(data, pretrained_folder, tmp_path / "run", FewShotOptions(seed=5))
@@ -336,7 +358,18 @@ def test_few_shot_runs_that_cannot_be_are_refused(few_shot, pretrained_folder, t
         train_few_shot(TaskData({"train": pairs}, ("a", "b")), pretrained_folder, tmp_path / "a")
     with pytest.raises(ValueError, match="a whole number from 0 to 0|at least two"):
         train_few_shot(TaskData({"train": TEXTS}, ("a",)), pretrained_folder, tmp_path / "a")
+    alone = TaskData({"train": LabeledTexts(["a", "b", "c"], labels=[0, 0, 1])}, ("a", "b"))
+    start = shutil.copytree(few_shot[1] / "encoder", tmp_path / "start")
+    prompts = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
+    (start / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    with pytest.raises(ValueError, match="the prompt 'query: '.*or give pooling"):
+        train_few_shot(alone, start, tmp_path / "a")
+    with pytest.raises(ValueError, match="class 1 has one text"):  # which comes after that
+        train_few_shot(alone, start, tmp_path / "a", FewShotOptions(pooling="max"))
     assert not (tmp_path / "a").exists()
-    for changes in ({"c": 0}, {"epochs": 0}, {"sampling": "all"}, {"learning_rate": -1.0}):
+    for changes in (
+        *({"c": 0}, {"epochs": 0}, {"sampling": "all"}, {"learning_rate": -1.0}),
+        {"pooling": "sum"},
+    ):
         with pytest.raises(ValueError, match=next(iter(changes))):
             FewShotOptions(**changes)

@@ -46,7 +46,7 @@ class StaticTable:
         modules: the steps behind the mean, prompts and similarity; `max_seq_length` is the most
             pieces of a text, None for all.
         tokenizer_folder: where its tokenizer.json lies.
-        dropped: the unknown piece, where it is left out of the mean; else None.
+        drops_unknown: whether unknown pieces are left out of the mean.
         cuts_characters: whether texts are cut to as many times the median length of a piece as they
             may have pieces, before they are cut into these.
     """
@@ -54,7 +54,7 @@ class StaticTable:
     vectors: np.ndarray
     modules: SentenceModules
     tokenizer_folder: Path
-    dropped: str | None
+    drops_unknown: bool
     cuts_characters: bool
 
 
@@ -81,11 +81,11 @@ def read(folder: str | os.PathLike) -> StaticTable:
     (_, path), *rest = sentence_modules.module_list(folder, (_MODULE,), "static embedding")
     prompts = sentence_prompts.read(folder)
     inner = folder / path
-    truncation = _read_tokenizer(inner).get("truncation") or {}
+    length = _truncation(inner)
     modules = SentenceModules(
         ("mean",),
         sentence_modules.read_steps(folder, rest, f"{_MODULE}, and then"),
-        truncation.get("max_length"),
+        length,
         prompt=prompts.default,
         prompts=prompts.by_name,
         query_prompt=prompts.query,
@@ -94,7 +94,7 @@ def read(folder: str | os.PathLike) -> StaticTable:
     )
     tensors = torch_state.read(inner)
     name = _TABLE if _TABLE in tensors.shapes else _MODEL2VEC_TABLE
-    return StaticTable(_table(tensors, name), modules, inner, None, False)
+    return StaticTable(_table(tensors, name), modules, inner, False, False)
 
 
 def write(
@@ -156,13 +156,10 @@ def _is_static_module(folder: Path) -> bool:
 def _read_model2vec(folder: Path) -> StaticTable:
     file = folder / _CONFIG_FILE
     config = read_json(file)
-    normalize, length = config.get("normalize", False), config.get("max_length", _MAX_LENGTH)
+    normalize = config.get("normalize", False)
     if not isinstance(normalize, bool):
         raise ValueError(f"{file}: normalize is {normalize!r}: it must be true or false")
-    try:
-        check_count("max_length", length)
-    except ValueError as error:
-        raise ValueError(f"{file}: {error}") from None
+    length = _length(file, config.get("max_length", _MAX_LENGTH))
     prompts = sentence_prompts.read(folder)
     modules = SentenceModules(
         ("mean",),
@@ -175,11 +172,32 @@ def _read_model2vec(folder: Path) -> StaticTable:
         similarity=prompts.similarity,
     )
     model = _read_tokenizer(folder).get("model") or {}
-    dropped = model.get("unk_token")
-    if model.get("unk_id") is not None:  # of Unigram
-        dropped = model["vocab"][model["unk_id"]][0]
+    # The first is that of WordPiece and BPE, the second that of Unigram.
+    drops_unknown = any(model.get(key) is not None for key in ("unk_token", "unk_id"))
     vectors = _table(torch_state.read(folder), _MODEL2VEC_TABLE)
-    return StaticTable(vectors, modules, folder, dropped, True)
+    return StaticTable(vectors, modules, folder, drops_unknown, True)
+
+
+def _truncation(folder: Path) -> int | None:
+    """Returns to how many pieces a tokenizer.json cuts texts; None where it does not."""
+    file = folder / TOKENIZER_FILE
+    truncation = _read_tokenizer(folder).get("truncation")
+    if truncation is None:
+        return None
+    if not isinstance(truncation, dict) or truncation.get("direction", "Right") != "Right":
+        raise ValueError(
+            f"{file}: truncation is {truncation!r}, and only what cuts the ends of texts can be "
+            "reproduced: set it to null"
+        )
+    return _length(file, truncation.get("max_length"))
+
+
+def _length(file: Path, value: Any) -> int | None:
+    """Returns the most pieces of a text that a file states; None for all."""
+    try:
+        return check_count("max_length", value)
+    except ValueError as error:
+        raise ValueError(f"{file}: {error}") from None
 
 
 def _read_tokenizer(folder: Path) -> dict[str, Any]:

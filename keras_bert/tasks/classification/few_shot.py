@@ -23,6 +23,8 @@ _MOST_STEPS = 100
 _MOST_CONJUGATE_STEPS = 500
 # The gradient where the fit ends, as a part of the number of examples times `c`.
 _TOLERANCE = 1e-6
+# Pairs of a kind, and all to choose from: so many fit into memory.
+_MOST_PAIRS = 10_000_000
 
 
 def labeled_pairs(
@@ -47,21 +49,18 @@ def labeled_pairs(
 
     Raises:
         ValueError: there are pairs of texts already, labels that are no classes, fewer than two
-            classes, or a class with one text; or an argument is out of its range.
+            classes, a class with one text, or more pairs than memory holds; or an argument is out
+            of its range.
     """
     check_choice("sampling", sampling, PairSampling)
     check_count("num_iterations", num_iterations)
     check_count("seed", seed, 0)
     classes = _classes(examples)
+    counts = _pair_counts(classes, sampling, num_iterations)
     first, second = np.triu_indices(len(classes))  # [N (N + 1) / 2] each
     order = np.random.default_rng(seed).permutation(len(first))
     alike = (classes[first] == classes[second])[order]
-    kinds = [order[alike], order[~alike]]
-    counts = [len(kind) for kind in kinds]
-    if num_iterations is not None:
-        counts = [num_iterations * len(classes)] * 2
-    elif sampling != "unique":
-        counts = [max(counts) if sampling == "oversampling" else min(counts)] * 2
+    kinds = order[alike], order[~alike]
     pairs: list[EmbeddingExample] = []
     for place in range(max(counts)):
         for kind, count, score in zip(kinds, counts, (1.0, 0.0), strict=True):
@@ -70,6 +69,28 @@ def labeled_pairs(
                 texts = examples.texts[first[pair]], examples.texts[second[pair]]
                 pairs.append(EmbeddingExample(texts, score))
     return pairs
+
+
+def _pair_counts(
+    classes: np.ndarray, sampling: PairSampling, num_iterations: int | None
+) -> tuple[int, int]:
+    """Returns how many pairs of one class and of two are taken; refuses too many."""
+    texts, sizes = len(classes), np.unique(classes, return_counts=True)[1]
+    every = texts * (texts + 1) // 2
+    alike = int((sizes * (sizes + 1) // 2).sum())
+    counts = alike, every - alike
+    if num_iterations is not None:
+        counts = (num_iterations * texts,) * 2
+    elif sampling == "oversampling":
+        counts = (max(counts),) * 2
+    elif sampling == "undersampling":
+        counts = (min(counts),) * 2
+    if (most := max(every, *counts)) > _MOST_PAIRS:
+        raise ValueError(
+            f"{texts:,} texts make {most:,} pairs, and at most {_MOST_PAIRS:,} can be handled: "
+            "give fewer texts or a smaller num_iterations, or fine-tune on all with --task=csv"
+        )
+    return counts
 
 
 def _classes(examples: LabeledTexts) -> np.ndarray:
@@ -110,33 +131,38 @@ class LogisticRegression(NamedTuple):
 def fit_logistic_regression(
     vectors: np.ndarray, classes: Sequence[int], num_classes: int, c: float = 1.0
 ) -> LogisticRegression:
-    """Fits a softmax with a penalty on the kernel, until nothing changes any more.
+    """Fits a softmax with a penalty on the kernel by Newton's method.
 
-    What is least is the sum of cross-entropies times `c`, and half the squares of the kernel. Of
-    two classes it is the squares themselves: so the two columns, which are each other's negative,
-    tell them apart as does the one column of a sigmoid with half its squares. With that both are
-    `LogisticRegression(C=c)` of scikit-learn. The bias is not penalized.
+    The loss is the sum of the cross-entropies times `c` plus half the sum of the squared weights of
+    the kernel. With two classes it is the sum itself: then the two columns, each the negative of
+    the other, tell the classes apart as one column of a sigmoid does under half its sum of squares.
+    So both are `LogisticRegression(C=c)` of scikit-learn. The bias is not penalized.
 
     Args:
         vectors: float [N, H].
-        classes: N indices of classes. A class of no text becomes unlikely, no more.
+        classes: N indices of classes, integers. A class without texts becomes unlikely.
         num_classes: C.
         c: how much an example counts beside the penalty.
 
     Raises:
-        ValueError: the vectors are no finite [N, H], there is not one class for each, a class is
-            none of `num_classes`, or `c` is not above 0.
+        ValueError: the vectors are not finite or not [N, H], there is not one class for each, a
+            class is none of `num_classes`, or `c` is not above 0.
     """
     needed_count("num_classes", num_classes)
     if not 0 < check_number("c", c) < np.inf:
-        raise ValueError(f"c is {c}: it must be above 0")
+        raise ValueError(f"c is {c}: it must be above 0 and finite")
     vectors, indices = np.asarray(vectors, np.float64), np.asarray(classes)
     if vectors.ndim != 2 or not np.isfinite(vectors).all() or indices.shape != vectors.shape[:1]:
         raise ValueError(
             f"vectors has the shape {vectors.shape} and classes {indices.shape}: give finite "
             "numbers [N, H], and a class for each of N"
         )
-    if not len(indices) or indices.min() < 0 or indices.max() >= num_classes:
+    if (
+        not len(indices)
+        or indices.dtype.kind not in "iu"
+        or indices.min() < 0
+        or indices.max() >= num_classes
+    ):
         raise ValueError(
             f"classes are {np.unique(indices).tolist()[:10]}: give indices from 0 to "
             f"{num_classes - 1}"
@@ -159,7 +185,7 @@ def fit_logistic_regression(
         return odds / odds.sum(axis=1, keepdims=True)  # [N, C]
 
     weights = np.zeros([inputs.shape[1], num_classes])  # [H + 1, C]
-    with Progress(_MOST_STEPS, "step", "logistic regression") as progress:
+    with Progress(None, "step", "logistic regression") as progress:
         for _ in range(_MOST_STEPS):
             likely = probabilities(weights)
             slope = c * inputs.T @ (likely - right) + penalty * weights

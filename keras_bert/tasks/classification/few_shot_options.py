@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from keras_bert.choices import PairSampling, Precision, check_choice
+from keras_bert.choices import PairSampling, Precision, TokenPooling, check_choice
 from keras_bert.counts import LARGEST_SEED, check_count, check_number, needed_count, take_numbers
 
 
@@ -20,6 +20,8 @@ class FewShotOptions:
         learning_rate: the peak of the learning rate of the encoder.
         max_seq_length: the most positions of a row; None takes 128, or the model's positions where
             they are fewer.
+        pooling: how vectors of tokens become that of a text, "mean", "cls" or "max"; None takes
+            what the model folder says, else the mean.
         c: how much a text counts in the logistic regression beside the penalty on its kernel.
         seed: of the pairs and their order, and of dropout.
         mixed_precision: number format in which the encoder learns, see `FinetuningOptions`.
@@ -34,6 +36,7 @@ class FewShotOptions:
     batch_size: int = 16
     learning_rate: float = 2e-5
     max_seq_length: int | None = None
+    pooling: TokenPooling | None = None
     c: float = 1.0
     seed: int = 0
     mixed_precision: Precision = "auto"
@@ -41,6 +44,8 @@ class FewShotOptions:
     def __post_init__(self) -> None:
         take_numbers(self)
         check_choice("sampling", self.sampling, PairSampling)
+        if self.pooling is not None:
+            check_choice("pooling", self.pooling, TokenPooling)
         check_choice("mixed_precision", self.mixed_precision, Precision)
         check_count("num_iterations", self.num_iterations)
         check_count("max_seq_length", self.max_seq_length)

@@ -50,8 +50,8 @@ def train_few_shot(
 
     Args:
         data: what `create_task("csv").read` returned: single texts, one class for each.
-        init_from: the model folder to start from, best an encoder of sentences. Its pooling is
-            kept, the mean without one; prompts that it has for queries are not used.
+        init_from: the model folder to start from, best an encoder of sentences. Prompts that it
+            has for queries are not used.
         model_dir: the folder to write. A run that was stopped there goes on.
         options: settings.
 
@@ -67,13 +67,16 @@ def train_few_shot(
     """
     check_folder("model_dir", model_dir)
     folder = Path(model_dir)
-    if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / ENCODER_FOLDER / RUN_FILE).is_file():
-            raise ValueError(f"{folder} holds something else than such a run: choose another one")
+    began = (folder / ENCODER_FOLDER / RUN_FILE).is_file()
+    # A run that was killed early has an encoder folder, in which a run is not yet described.
+    if not began and folder.is_dir() and {*folder.iterdir()} - {folder / ENCODER_FOLDER}:
+        raise ValueError(
+            f"{folder} holds something else than a few-shot run: choose another --model_dir"
+        )
     if TRAIN not in data.splits:
         there = ", ".join(data.splits) or "none"
         raise ValueError(f"the data has no split {TRAIN!r} (there are {there}): name one so")
-    pooling = trained_pooling(hub.local_folder(init_from))
+    pooling = trained_pooling(hub.local_folder(init_from), options.pooling)
     task = csv_task(pooling=pooling)
     for split in data.splits.values():
         task.head.check_examples(split)

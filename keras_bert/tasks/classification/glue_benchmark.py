@@ -24,7 +24,7 @@ from keras_bert.finetuning.finetune import SUBMISSION_FOLDER
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions
 from keras_bert.finetuning.search import SearchResult, search
 from keras_bert.finetuning.task import TRAIN, VALIDATION, Task, TaskData
-from keras_bert.storage.files import atomic_file, write_json
+from keras_bert.storage.files import atomic_file, nan_for_null, null_for_nan, write_json
 from keras_bert.storage.paths import check_folder
 from keras_bert.storage.text_lines import check_parts
 from keras_bert.tasks.classification.glue import GLUE, MISMATCHED_VALIDATION, glue_task
@@ -345,6 +345,7 @@ class _Results:
             newer = {key: newer[key] for key in settings["options"].keys() & newer.keys()}
             before = {**content["settings"], "options": newer | content["settings"]["options"]}
             for name, fields in content["tasks"].items():
+                fields["metrics"] = nan_for_null(fields["metrics"])
                 fields["collapsed"] = tuple(fields["collapsed"])
                 results = results.with_task(name, GlueTaskResult(**fields))
         except (AttributeError, KeyError, TypeError) as error:
@@ -373,7 +374,7 @@ class _Results:
             "paper_average": result.paper_average(),
             "tasks": {name: dataclasses.asdict(task) for name, task in self.tasks.items()},
         }
-        write_json(folder / GLUE_FILE, content)
+        write_json(folder / GLUE_FILE, null_for_nan(content))
         with atomic_file(folder / TABLE_FILE) as path:
             path.write_text(result.table(), encoding="utf-8")
 

@@ -6,6 +6,7 @@ Shapes: N texts, T pieces of all of them, V pieces of the vocabulary, W width of
 of the result.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -37,7 +38,7 @@ class StaticVectors(SentenceVectors):
 
     Args:
         table: of a folder, with the modules that are asked for.
-        bfloat16: whether rows are kept in half the memory.
+        bfloat16: whether rows of float32 are kept in half the memory.
     """
 
     # What `SignatureFamily` asks of a Keras model: there is none, and the table is held here.
@@ -46,10 +47,10 @@ class StaticVectors(SentenceVectors):
     def __init__(self, table: StaticTable, bfloat16: bool):
         super().__init__(table.modules, table.vectors.shape[1])
         vectors = table.vectors
-        if bfloat16:
-            vectors = vectors.astype(ml_dtypes.bfloat16)
-        elif vectors.dtype not in _TABLE_DTYPES:
+        if vectors.dtype not in _TABLE_DTYPES:
             vectors = vectors.astype(np.float32)
+        if bfloat16 and vectors.dtype == np.float32:  # others are as small already
+            vectors = vectors.astype(ml_dtypes.bfloat16)
         self.table = tf.Variable(vectors, trainable=False, name="embedding")
 
     def of_pieces(self, ids: tf.RaggedTensor) -> tf.Tensor:
@@ -82,7 +83,7 @@ class StaticSignatures(SignatureFamily):
     has_portable_ids = False
 
     def __init__(self, table: StaticTable, tokenizer: Tokenizer, options: ExportOptions):
-        # Nothing of the base class's own: it is made for an encoder of rows.
+        # Not the constructor of the base class, which makes an encoder of rows.
         for name in ("pooling", "max_windows"):
             if getattr(options, name) is not None:
                 raise ValueError(
@@ -101,15 +102,12 @@ class StaticSignatures(SignatureFamily):
             )
         modules = overridden(table.modules, options)
         self.model = self.tracked = StaticVectors(
-            StaticTable(**{**vars(table), "modules": modules}), options.dtype == "bfloat16"
+            dataclasses.replace(table, modules=modules), options.dtype == "bfloat16"
         )
         self.tokenizer, self.options = tokenizer, options
-        self._others, self._join = (), None
         self._prompts = modules
         self._most = options.max_seq_length or modules.max_seq_length
-        self._unknown = None
-        if table.dropped is not None:
-            self._unknown = tokenizer.vocabulary.id_of(table.dropped)
+        self._unknown = tokenizer.vocabulary.unk_id if table.drops_unknown else None
         self._most_characters = None
         if table.cuts_characters and self._most is not None:
             median = np.median([len(token) for token in tokenizer.vocabulary.tokens])
