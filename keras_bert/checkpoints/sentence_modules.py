@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.checkpoints import sentence_prompts, torch_state
-from keras_bert.checkpoints.peft.settings import LoraSettings, base_folder, is_adapter_folder
+from keras_bert.checkpoints.peft.settings import base_folder, is_adapter_folder, is_of_encoder
 from keras_bert.config import read_json
 from keras_bert.storage import hub
 from keras_bert.storage.files import write_json
@@ -168,7 +168,7 @@ def modules_folder(folder: str | os.PathLike) -> Path:
     folder = Path(folder)
     if (folder / MODULES_FILE).is_file() or not is_adapter_folder(folder):
         return folder
-    return base_folder(folder) if LoraSettings.read(folder).is_of_encoder else folder
+    return base_folder(folder) if is_of_encoder(folder) else folder
 
 
 def encoder_folder(folder: str | os.PathLike) -> Path:

@@ -307,12 +307,12 @@ def check_model(model: Any) -> None:
 def weights_digest(folder: str | os.PathLike) -> str | None:
     """Returns what changes when another model is trained in the same folder.
 
-    None for checkpoints of several files: of these the path must do. Of an adapter it is that of
-    its own file: the base is as its config names it.
+    None for checkpoints of several files: of these the path must do.
     """
     local = hub.local_folder(encoder_source(folder))
     if is_adapter_folder(local):
-        return files.sha256(peft.weights_file(local))
+        own = files.sha256(peft.weights_file(local))
+        return f"{own} on {weights_digest(base_folder(local))}"
     for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
         if (local / name).is_file():
             return files.sha256(local / name)

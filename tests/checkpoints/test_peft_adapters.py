@@ -176,6 +176,10 @@ def test_an_adapter_and_its_base_are_named_in_any_form(base, tmp_path):
         found = read(write_adapter(tmp_path / f"adapter_{index}", tensors, **settings))
         for path, value in expected.items():
             np.testing.assert_array_equal(found[path], value, path)
+    # A head that transformers does not have is left behind.
+    BertDocumentClassifier(model, num_classes=2).save_to_preset(tmp_path / "long")
+    settings = {**of_encoder, "base_model_name_or_path": str(tmp_path / "long")}
+    assert read(write_adapter(tmp_path / "of_long", **settings)).keys() == expected.keys()
     # The base that is given goes before the one that is named.
     lost = write_adapter(tmp_path / "lost", base_model_name_or_path="")
     with pytest.raises(ValueError, match="names no base: write the folder of the base there"):

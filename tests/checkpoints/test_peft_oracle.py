@@ -90,6 +90,8 @@ READ = {
         CLASSES,
         {"task_type": "SEQ_CLS", "target_modules": ["Wqkv", "Wi"]},
     ),
+    # Whose files have the tensors of published code, with query, key and value in one.
+    "gte": ("gte", "GteForMaskedLM", "AutoModel", {"target_modules": ["q_proj", "up_proj"]}),
 }
 
 

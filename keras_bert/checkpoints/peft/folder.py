@@ -27,7 +27,7 @@ from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.hugging_face import Source
 from keras_bert.checkpoints.hugging_face_families import FAMILIES
 from keras_bert.checkpoints.hugging_face_heads import OUTPUTS, find_head
-from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
+from keras_bert.checkpoints.model_classes import ENCODER, WORD_PREDICTORS
 from keras_bert.checkpoints.name_table import Row, Tensors, read_float32
 from keras_bert.checkpoints.peft.settings import (
     BASE_KEY,
@@ -36,7 +36,7 @@ from keras_bert.checkpoints.peft.settings import (
     base_folder,
 )
 from keras_bert.checkpoints.sentence_modules import encoder_source
-from keras_bert.checkpoints.variables import POOLER
+from keras_bert.checkpoints.variables import POOLER, variable_shapes
 from keras_bert.config import read_json
 
 # safetensors first, since it holds nothing but tensors.
@@ -179,14 +179,17 @@ def read(
 def _converted(base: Checkpoint, adapter: _Adapter, folder: Path) -> tuple[Source, str | None]:
     """Returns a model of any format in the words of transformers, and why it is untied if so."""
     family = FAMILIES.get(base.config.hugging_face_type)
-    row = MODEL_CLASSES[base.architecture]
-    if family is None or (row.hugging_face is None and base.architecture not in family.heads):
+    if family is None:
         raise ValueError(
-            f"{adapter.settings.file} has the base {folder}, a {base.architecture} of the family "
-            f"{base.config.hugging_face_type}, to which PEFT adds nothing: name a base that "
-            "transformers can open"
+            f"{adapter.settings.file} has the base {folder} with a {type(base.config).__name__}, "
+            "of which transformers has no models: name the base that the adapter was trained on"
         )
-    return hugging_face.as_source(hugging_face.writable(base), folder), base.untied
+    base = hugging_face.writable(base)
+    if base.architecture not in family.heads:  # the head of the base is left behind
+        shapes = variable_shapes(base.config, ENCODER, {})
+        encoder = {path: value for path, value in base.variables.items() if path in shapes}
+        base = dataclasses.replace(base, architecture=ENCODER, head={}, variables=encoder)
+    return hugging_face.as_source(base, folder), base.untied
 
 
 class _Targets:
@@ -202,7 +205,9 @@ class _Targets:
         of_heads = [row for rows in family.heads.values() for row in rows]
         self._heads, self._rows = self._names(of_heads), [*family.encoder, *of_heads]
         pooler = self._names(row for row in self._rows if row.ours in POOLER)
+        # As the base calls them.
         self.pooler = set(map(source.spelled, pooler))
+        self.encoder = set(map(source.spelled, self._encoder))
 
     def find(self, name: str) -> str | None:
         """Returns what the base calls a tensor, None where it is none of this family's."""
@@ -224,10 +229,6 @@ class _Targets:
         """Returns the shape of a tensor of the base, None where it has none."""
         shape = self.source.tensors.shapes.get(self.held(name))
         return None if shape is None else tuple(shape)
-
-    def is_of_encoder(self, name: str) -> bool:
-        """Whether a tensor, as the base calls it, is one of the encoder."""
-        return name in set(map(self.source.spelled, self._encoder))
 
     def of_other_heads(self, architecture: str) -> set[str]:
         """Returns what the base calls the tensors of all heads but one."""
@@ -300,24 +301,30 @@ def _changes(adapter: _Adapter, targets: _Targets) -> dict[str, _Change]:
     if lost or not (in_place or sums):
         what = f"{_shown(lost)}, which fit nothing" if lost else "no tensor that fits anything"
         raise ValueError(f"{adapter.tensors.source} holds {what} in {where}: {_OTHER_BASE}")
-    changes = {}
-    for name in dict.fromkeys([*in_place, *sums]):
-        in_file, added = in_place.get(name), sums.get(name)
-        there = targets.shape(name) or ()
-        shape = there if in_file is None else adapter.shape(in_file)
-        # A head may have other classes than that of the base.
-        is_fixed = bool(there) and targets.is_of_encoder(name)
-        of_file = {in_file: (shape, there if is_fixed else shape)} if in_file is not None else {}
-        if added is not None:
-            of_file[added.name] = (added.shape, shape)
-        for wrong, (its, expected) in of_file.items():
-            if its != expected:
-                raise ValueError(
-                    f"{adapter.tensors.source}: {wrong} makes {list(its)}, but {name} of {where} "
-                    f"is {list(expected)}: {_OTHER_BASE}"
-                )
-        changes[name] = _Change(shape, in_file, added)
-    return changes
+    return {
+        name: _change(adapter, targets, name, in_place.get(name), sums.get(name))
+        for name in dict.fromkeys([*in_place, *sums])
+    }
+
+
+def _change(
+    adapter: _Adapter, targets: _Targets, name: str, in_file: str | None, added: _Sum | None
+) -> _Change:
+    """Returns what becomes of one tensor, which keeps its shape; see `_Change`."""
+    there = targets.shape(name) or ()
+    shape = there if in_file is None else adapter.shape(in_file)
+    # A head may have other classes than that of the base, and a pooler may be new.
+    expected = there if there and name in targets.encoder else shape
+    of_file = [] if in_file is None else [(in_file, shape)]
+    if added is not None:
+        of_file.append((added.name, added.shape))
+    for wrong, its in of_file:
+        if its != expected:
+            raise ValueError(
+                f"{adapter.tensors.source}: {wrong} makes {list(its)}, but {name} of "
+                f"{targets.source.tensors.source} is {list(expected)}: {_OTHER_BASE}"
+            )
+    return _Change(shape, in_file, added)
 
 
 def _product(adapter: _Adapter, layer: str, parts: Mapping[str, str]) -> _Sum:

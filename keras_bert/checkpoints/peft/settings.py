@@ -111,8 +111,6 @@ class LoraSettings:
                 f"{file}: init_lora_weights is {start!r}, which changes the base before the "
                 f"training: {_MERGE}, or save it with path_initial_model_for_weight_conversion"
             )
-        mapping = values.get("auto_mapping") or {}
-        named = mapping.get("base_model_class") if isinstance(mapping, dict) else None
         return cls(
             file,
             _number(file, "r", values.get("r", 8), whole=True),
@@ -121,7 +119,7 @@ class LoraSettings:
             _pattern(file, values, "alpha_pattern"),
             bool(values.get("use_rslora")),
             values.get("task_type"),
-            named if isinstance(named, str) else None,
+            _model_class(values),
         )
 
     def rank_of(self, module: str) -> int:
@@ -147,14 +145,6 @@ class LoraSettings:
             None,
         )
 
-    @property
-    def is_of_encoder(self) -> bool:
-        """Whether the encoder alone was trained, as far as the file tells."""
-        named = self.model_class
-        return self.task == "FEATURE_EXTRACTION" or (
-            self.task is None and (named is None or named.endswith("Model"))
-        )
-
     def _by_pattern(self, patterns: Mapping[str, Any], module: str, default: Any) -> Any:
         for pattern, value in patterns.items():
             if re.match(rf"(.*\.)?({pattern})$", module):
@@ -165,6 +155,19 @@ class LoraSettings:
 def is_adapter_folder(folder: str | os.PathLike) -> bool:
     """Whether a folder holds an adapter of PEFT."""
     return (Path(folder) / CONFIG_FILE).is_file()
+
+
+def is_of_encoder(folder: str | os.PathLike) -> bool:
+    """Whether an adapter was trained without a head, as far as its config tells.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    values = read_json(Path(folder) / CONFIG_FILE)
+    task, named = values.get("task_type"), _model_class(values)
+    return task == "FEATURE_EXTRACTION" or (
+        task is None and (named is None or named.endswith("Model"))
+    )
 
 
 def base_folder(folder: str | os.PathLike, base: str | os.PathLike | None = None) -> Path:
@@ -215,6 +218,13 @@ def _named_base(file: Path) -> Path:
         raise ValueError(
             f"{file} names the base {name}, which is no folder here, and {error}; {remedy}"
         ) from None
+
+
+def _model_class(values: Mapping[str, Any]) -> str | None:
+    """Returns the class that PEFT notes where there is no task of its own."""
+    mapping = values.get("auto_mapping")
+    named = mapping.get("base_model_class") if isinstance(mapping, dict) else None
+    return named if isinstance(named, str) else None
 
 
 def _number(file: Path, key: str, value: Any, whole: bool = False) -> Any:
