@@ -60,6 +60,7 @@ _PUBLIC = {
     "register_encoder": "models.registry",
     "grow_vocabulary": "models.surgery.vocabulary_growth",
     "enable_lora": "models.surgery.lora",
+    "save_lora_adapter": "models.surgery.lora_adapter",
     "extend_positions": "models.surgery.position_extension",
     "with_local_attention": "models.surgery.local_attention",
     "Vocabulary": "text.vocabulary",
@@ -249,6 +250,7 @@ if TYPE_CHECKING:
         with_local_attention as with_local_attention,
     )
     from keras_bert.models.surgery.lora import enable_lora as enable_lora
+    from keras_bert.models.surgery.lora_adapter import save_lora_adapter as save_lora_adapter
     from keras_bert.models.surgery.position_extension import extend_positions as extend_positions
     from keras_bert.models.surgery.vocabulary_growth import grow_vocabulary as grow_vocabulary
     from keras_bert.models.token_classifier import BertTokenClassifier as BertTokenClassifier

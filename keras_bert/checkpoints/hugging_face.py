@@ -6,12 +6,14 @@ beta.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import re
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +46,79 @@ _GLOBAL_POSITIONS_THERE = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A model in the words of transformers, before its tensors become variables.
+
+    Attributes:
+        config: the encoder's numbers.
+        values: the config as transformers has it; its class, labels and ties are read here.
+        config_file: where `values` stand, for messages.
+        tensors: under the names that transformers has, as far as files agree on them.
+        dropped: names of tensors that are to be left behind, with the reason.
+    """
+
+    config: BertConfig
+    values: Mapping[str, Any]
+    config_file: Path
+    tensors: Tensors
+    dropped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def family(self) -> Family:
+        """The names of the family, in the form that these tensors have."""
+        return FAMILIES[self.config.hugging_face_type].of_file(self.tensors.shapes)
+
+    def spelled(self, name: str) -> str:
+        """Returns a name of the family's rows as these tensors spell it."""
+        has_prefix, has_gamma, has_newer_head = self._spelling
+        if not has_prefix:
+            name = name.removeprefix(self.family.prefix)
+        if has_newer_head:
+            name = NEWER_HEAD.get(name, name)
+        if has_gamma:
+            name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
+            name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
+        return name
+
+    @functools.cached_property
+    def _spelling(self) -> tuple[bool, bool, bool]:
+        names = self.tensors.shapes
+        return (
+            any(name.startswith(self.family.prefix) for name in names),
+            any(name.endswith("LayerNorm.gamma") for name in names),
+            self.family is DEBERTA and self.values.get("legacy") is False,
+        )
+
+
+def open_folder(
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    adapter: str | None = None,
+) -> Source:
+    """Opens a folder with a config file and weights in one file or in shards.
+
+    Args:
+        folder: the folder.
+        ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        adapter: the task whose adapter is added to the weights, see `task_adapters`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged, or there is no such adapter.
+    """
+    config = BertConfig.from_file(folder, "hf", ignore_config_keys)
+    config_file = find_config_file(folder)
+    values = read_json(config_file)
+    tensors = task_adapters.with_adapter(torch_state.read(folder), values, adapter)
+    source = Source(config, values, config_file, tensors)
+    family = source.family
+    if values.get("tie_word_embeddings") is not False and config.ties_words:
+        tensors = _under_usual_names(tensors, family)
+    tensors = _with_task_row(_with_absent_biases(tensors, family))
+    return dataclasses.replace(source, tensors=tensors)
+
+
 def read(
     folder: str | os.PathLike,
     ignore_config_keys: Collection[str] = (),
@@ -60,39 +135,30 @@ def read(
         FileNotFoundError: a file is missing.
         ValueError: tensors are missing, left over or misshapen; the sentence names them.
     """
-    config = BertConfig.from_file(folder, "hf", ignore_config_keys)
-    config_file = find_config_file(folder)
-    values = read_json(config_file)
-    tensors = task_adapters.with_adapter(torch_state.read(folder), values, adapter)
-    family = FAMILIES[config.hugging_face_type].of_file(tensors.shapes)
-    if values.get("tie_word_embeddings") is not False and config.ties_words:
-        tensors = _under_usual_names(tensors, family)
-    tensors = _with_task_row(_with_absent_biases(tensors, family))
-    architecture, head = find_head(tensors, values, family, config_file)
+    return as_checkpoint(open_folder(folder, ignore_config_keys, adapter))
+
+
+def as_checkpoint(source: Source) -> Checkpoint:
+    """Returns a model of transformers as named arrays of ours.
+
+    Raises:
+        ValueError: tensors are missing, left over or misshapen; the sentence names them.
+    """
+    config, values, tensors, family = source.config, source.values, source.tensors, source.family
+    kept = {name: shape for name, shape in tensors.shapes.items() if name not in source.dropped}
+    architecture, head = find_head(
+        dataclasses.replace(tensors, shapes=kept), values, family, source.config_file
+    )
     if isinstance(config, LongformerConfig) and "global_tokens" not in values:
         _tell_global_positions(tensors.source, architecture)
-    # The rows with the names as this file spells them.
-    has_prefix = any(name.startswith(family.prefix) for name in tensors.shapes)
-    has_gamma = any(name.endswith("LayerNorm.gamma") for name in tensors.shapes)
-    has_newer_head = family is DEBERTA and values.get("legacy") is False
-
-    def spelled(name: str) -> str:
-        if not has_prefix:
-            name = name.removeprefix(family.prefix)
-        if has_newer_head:
-            name = NEWER_HEAD.get(name, name)
-        if has_gamma:
-            name = re.sub(r"LayerNorm\.weight$", "LayerNorm.gamma", name)
-            name = re.sub(r"LayerNorm\.bias$", "LayerNorm.beta", name)
-        return name
-
     idle = dict(family.idle.get(architecture, {}))
     if is_stanford_class(values):
         idle[re.escape(PROJECTION)] = "ColBERT's projection of tokens, no part of the encoder"
+    idle |= {re.escape(name): reason for name, reason in source.dropped.items()}
     variables, report = name_table.to_variables(
         tensors,
         [
-            Row(row.ours, tuple(map(spelled, row.theirs)), row.form)
+            Row(row.ours, tuple(map(source.spelled, row.theirs)), row.form)
             for row in _rows(family, architecture, config)
         ],
         variable_shapes(config, architecture, head),
@@ -136,17 +202,45 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
     Raises:
         ValueError: transformers has no such head, or the config file no place for a config value.
     """
+    values, tensors = to_theirs(checkpoint)
+    torch_state.write(tensors, folder)
+    write_config(values, folder)
+
+
+def write_config(values: Mapping[str, Any], folder: str | os.PathLike) -> None:
+    """Writes `config.json` into a folder that exists."""
+    content = json.dumps(values, indent=2, sort_keys=True)
+    (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
+
+
+def as_source(checkpoint: Checkpoint, folder: str | os.PathLike) -> Source:
+    """Returns named arrays of ours as a model of transformers.
+
+    Args:
+        checkpoint: the weights.
+        folder: where they were read, for messages.
+
+    Raises:
+        ValueError: see `write`.
+    """
+    values, tensors = to_theirs(checkpoint)
+    shapes = {name: value.shape for name, value in tensors.items()}
+    path = Path(folder)
+    opened = Tensors(str(path), shapes, tensors.__getitem__)
+    return Source(checkpoint.config, values, path / CONFIG_FILE, opened)
+
+
+def to_theirs(checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Returns the values of `config.json` and the tensors of a model.
+
+    Raises:
+        ValueError: see `write`.
+    """
     config = checkpoint.config
     # The fields of the config in Hugging Face's words; a variant of the user's own has none.
     values = config.to_dict("hf")
     family = FAMILIES[config.hugging_face_type]
-    if checkpoint.architecture not in family.heads:
-        raise ValueError(
-            f"transformers has no {family.class_name} with a head like that of "
-            f"{checkpoint.architecture}: open the folder by from_preset of BertEncoder, "
-            "save_to_preset and convert that; or choose another format"
-        )
-    rows = _rows(family, checkpoint.architecture, config)
+    rows = rows_of(checkpoint)
     named = {row.ours for row in rows}
     variables = {
         path: value
@@ -155,8 +249,6 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
         if path in named or path not in POOLER
     }
     tensors = name_table.to_tensors(variables, rows, config)
-    if checkpoint.architecture == ENCODER:  # transformers saves its BertModel without prefix
-        tensors = {name.removeprefix(family.prefix): value for name, value in tensors.items()}
     values |= {
         "model_type": config.hugging_face_type,
         "architectures": [family.model_class(checkpoint.architecture)],
@@ -170,9 +262,31 @@ def write(checkpoint: Checkpoint, folder: str | os.PathLike) -> None:
             values["problem_type"] = problem_type
         elif num_classes == 1:
             values["problem_type"] = "regression"
-    content = json.dumps(values, indent=2, sort_keys=True)
-    torch_state.write(tensors, folder)
-    (Path(folder) / CONFIG_FILE).write_text(content + "\n", encoding="utf-8")
+    return values, tensors
+
+
+def rows_of(checkpoint: Checkpoint) -> list[Row]:
+    """Returns the names in transformers of all variables that its model of this class has.
+
+    Raises:
+        ValueError: transformers has no such head.
+    """
+    family = FAMILIES[checkpoint.config.hugging_face_type]
+    if checkpoint.architecture not in family.heads:
+        raise ValueError(
+            f"transformers has no {family.class_name} with a head like that of "
+            f"{checkpoint.architecture}: open the folder by from_preset of BertEncoder, "
+            "save_to_preset and convert that; or choose another format"
+        )
+    rows = _rows(family, checkpoint.architecture, checkpoint.config)
+    if checkpoint.architecture != ENCODER:
+        return rows
+    # transformers saves its BertModel without prefix.
+    prefix = family.prefix
+    return [
+        Row(row.ours, tuple(name.removeprefix(prefix) for name in row.theirs), row.form)
+        for row in rows
+    ]
 
 
 def _rows(family: Family, architecture: str, config: BertConfig) -> list[Row]:

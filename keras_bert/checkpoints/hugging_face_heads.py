@@ -19,7 +19,7 @@ from keras_bert.checkpoints.variables import OUTPUT_EMBEDDINGS
 # Heads that may call their output layer "classifier": the config says which of them it is.
 _CLASSIFIERS = ("BertClassifier", "BertTokenClassifier", "BertMultipleChoice", "BertSpanLabeler")
 # How that layer is called.
-_OUTPUTS = ("classifier.weight", "classifier.out_proj.weight", "out_proj.weight")
+OUTPUTS = ("classifier.weight", "classifier.out_proj.weight", "out_proj.weight")
 # Tensors that only this head has; the first whose are there counts.
 _TELLING = (
     ("BertSpanLabeler", {"qa_outputs.weight"}),
@@ -55,7 +55,7 @@ def find_head(
         ValueError: nothing says which of several heads it is, or what the config says of it does
             not fit the tensors.
     """
-    outputs = [name for name in _OUTPUTS if name in tensors.shapes]
+    outputs = [name for name in OUTPUTS if name in tensors.shapes]
     if not outputs:
         return _by_tensors(tensors, values, family), {}
     architecture = _by_class(outputs[0], tensors.source, values, family, config_file)
@@ -106,7 +106,7 @@ def _by_class(
     classes = {
         name: family.model_classes(name)
         for name in _CLASSIFIERS
-        if any(theirs in row.theirs for theirs in _OUTPUTS for row in family.heads.get(name, []))
+        if any(theirs in row.theirs for theirs in OUTPUTS for row in family.heads.get(name, []))
     }
     for name, all_theirs in classes.items():
         if any(theirs in named for theirs in all_theirs):

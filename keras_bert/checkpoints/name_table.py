@@ -180,7 +180,7 @@ def to_variables(
     _check_names_and_shapes(tensors, theirs, {*dropped})
     variables = {
         row.ours: np.ascontiguousarray(
-            row.form.to_ours([_read_float32(tensors, name) for name in row.theirs], config)
+            row.form.to_ours([read_float32(tensors, name) for name in row.theirs], config)
         )
         for row in rows
     }
@@ -242,7 +242,12 @@ def _shown(shape: Sequence[int]) -> str:
     return str(list(shape))
 
 
-def _read_float32(tensors: Tensors, name: str) -> np.ndarray:
+def read_float32(tensors: Tensors, name: str) -> np.ndarray:
+    """Returns one tensor in float32.
+
+    Raises:
+        ValueError: it has another type than float32, float16 and bfloat16.
+    """
     value = tensors.read(name)
     # bfloat16 (kind "V" to NumPy) and float16 fit into float32 exactly, float64 does not.
     if value.dtype.name not in ("float32", "float16", "bfloat16"):
@@ -265,6 +270,6 @@ def differing_copy(
     """
     for name, path in copies.items():
         if name in tensors.shapes and path in variables:
-            if not np.array_equal(_read_float32(tensors, name), variables[path]):
+            if not np.array_equal(read_float32(tensors, name), variables[path]):
                 return f"{tensors.source}: {name} differs from {path}"
     return None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from keras_bert.checkpoints import sentence_prompts, torch_state
+from keras_bert.checkpoints.peft.settings import base_folder, is_adapter_folder, is_of_encoder
 from keras_bert.config import read_json
 from keras_bert.storage import hub
 from keras_bert.storage.files import write_json
@@ -152,8 +153,24 @@ def is_sentence_folder(folder: str | os.PathLike) -> bool:
     Raises:
         ValueError: `modules.json` is damaged.
     """
-    file = Path(folder) / MODULES_FILE
+    file = modules_folder(folder) / MODULES_FILE
     return file.is_file() and any(kind.endswith(".Pooling") for kind, _ in module_entries(file))
+
+
+def modules_folder(folder: str | os.PathLike) -> Path:
+    """Returns where the modules behind an encoder are listed: in its folder, or in its base's.
+
+    An adapter of PEFT that was trained without a head is encoded with as its base is, where it
+    lists no modules of its own.
+
+    Raises:
+        FileNotFoundError: the base is no folder.
+        ValueError: the adapter is damaged, or its base cannot be fetched.
+    """
+    folder = Path(folder)
+    if (folder / MODULES_FILE).is_file() or not is_adapter_folder(folder):
+        return folder
+    return base_folder(folder) if is_of_encoder(folder) else folder
 
 
 def encoder_folder(folder: str | os.PathLike) -> Path:
@@ -163,7 +180,9 @@ def encoder_folder(folder: str | os.PathLike) -> Path:
         ValueError: `modules.json` is damaged or does not begin with a Transformer.
     """
     folder = Path(folder)
-    return folder / module_list(folder)[0][1] if is_sentence_folder(folder) else folder
+    if not is_sentence_folder(folder) or modules_folder(folder) != folder:
+        return folder
+    return folder / module_list(folder)[0][1]
 
 
 def encoder_source(source: str | os.PathLike) -> str:
@@ -201,7 +220,7 @@ def read(folder: str | os.PathLike) -> SentenceModules:
         ValueError: a file is damaged, or a module or a setting cannot be reproduced; the sentence
             names it.
     """
-    folder = Path(folder)
+    folder = modules_folder(folder)
     (_, encoder_path), *rest = module_list(folder)
     if not rest or rest[0][0] != "Pooling":
         found = rest[0][0] if rest else "nothing"
@@ -300,7 +319,7 @@ def copy(source: str | os.PathLike, target: str | os.PathLike) -> None:
     Raises:
         ValueError: a file is damaged, or something in it cannot be reproduced.
     """
-    source, target = Path(source), Path(target)
+    source, target = modules_folder(source), Path(target)
     modules = read(source)
     for _, path in module_list(source)[1:]:
         if Path(path).parts and (source / path).is_dir():  # some modules have no settings

@@ -41,7 +41,7 @@ def read(folder: str | os.PathLike) -> Tensors:
     if path is None:
         raise FileNotFoundError(f"{folder} holds none of {', '.join(WEIGHT_FILES)}")
     if path.suffix != ".json":
-        return _read_file(path)
+        return read_file(path)
     # An index of shards: tensor -> file beside it.
     shard_of = read_json(path).get("weight_map")
     if not isinstance(shard_of, dict):
@@ -52,7 +52,7 @@ def read(folder: str | os.PathLike) -> Tensors:
                 f"{path} places a tensor in {name!r}: the name of a file beside it is expected, "
                 "without folders"
             )
-    shards = {name: _read_file(path.parent / name) for name in sorted(set(shard_of.values()))}
+    shards = {name: read_file(path.parent / name) for name in sorted(set(shard_of.values()))}
     for tensor, shard in shard_of.items():
         if tensor not in shards[shard].shapes:
             raise ValueError(f"{shard} does not hold {tensor}, which {path} places there")
@@ -63,16 +63,24 @@ def read(folder: str | os.PathLike) -> Tensors:
     )
 
 
-def write(tensors: Mapping[str, np.ndarray], folder: str | os.PathLike) -> None:
+def write(
+    tensors: Mapping[str, np.ndarray], folder: str | os.PathLike, name: str = SAFETENSORS_FILE
+) -> None:
     """Writes one safetensors file; transformers wants its framework named in it."""
-    path = Path(folder) / SAFETENSORS_FILE
+    path = Path(folder) / name
     path.touch()
     mode = path.stat().st_mode
     save_file(dict(tensors), path, metadata={"format": "pt"})
     path.chmod(mode)  # safetensors 0.8 leaves a file that only its owner may read
 
 
-def _read_file(path: Path) -> Tensors:
+def read_file(path: Path) -> Tensors:
+    """Opens one file, `.safetensors` or `.bin`.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it is damaged.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist: the folder is incomplete")
     if path.suffix == ".bin":

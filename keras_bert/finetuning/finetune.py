@@ -10,6 +10,7 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_bert.checkpoints.peft.settings import is_adapter_folder
 from keras_bert.finetuning.collapse import no_better_than_chance
 from keras_bert.finetuning.distillation import Imitation, distilled_rows
 from keras_bert.finetuning.encoded_rows import EncodedRows, TrainingBatches
@@ -24,7 +25,9 @@ from keras_bert.finetuning.run import DivergenceError, FinetuningRun
 from keras_bert.finetuning.state import FinetuningCheckpoint
 from keras_bert.finetuning.step import FinetuningStep
 from keras_bert.finetuning.task import TRAIN, UNLABELED, Task, TaskData, TaskDescription
+from keras_bert.models.surgery import lora_adapter
 from keras_bert.progress import Progress
+from keras_bert.storage import hub
 from keras_bert.training.base_optimizer import BaseOptimizer
 from keras_bert.training.cluster import is_chief
 from keras_bert.training.precision import DynamicLossScale, create_loss_scale
@@ -32,6 +35,8 @@ from keras_bert.training.strategy import has_other_hosts
 from keras_bert.training.termination import TerminatedError, Termination
 
 SUBMISSION_FOLDER = "submission"
+# What PEFT opens, beside the sums that all else does.
+ADAPTER_FOLDER = "adapter"
 
 _SHORTEST_FIXED_LENGTH = 32
 
@@ -50,7 +55,8 @@ def finetune(
     events and `predictions_<split>.csv` for each split but the training data. The weights are those
     of the epoch with the best first metric on the validation data (the lower loss among equals), or
     of the last epoch where there is no such data. While it runs, `checkpoints/` keeps what the same
-    call needs to go on with a run that was stopped, and end as if it never had been.
+    call needs to go on with a run that was stopped, and end as if it never had been. A run with
+    `lora_rank` has `adapter/` besides, see `save_lora_adapter`.
 
     Args:
         task: what is learned.
@@ -108,6 +114,7 @@ def finetune(
             description = dataclasses.replace(plan.description, head=head)
             # The model first: what its head has for other libraries says more than the model does.
             trainer.model.save_to_preset(os.fspath(model_dir), plan.tokenizer)
+            _write_adapter(plan, trainer.model)
             _write(plan.folder.path, task, data, description, predictions)
             result.save(model_dir)
             plan.folder.remove_checkpoints()
@@ -271,6 +278,24 @@ def _announce(plan: RunPlan, data: TaskData, trainer: _Trainer, step: int) -> No
         f"{f'; resumed at step {step}' if step else ''}",
         flush=True,
     )
+
+
+def _write_adapter(plan: RunPlan, model: keras.Model) -> None:
+    """Writes what a run learned by LoRA for PEFT, or tells why it cannot."""
+    if plan.options.lora_rank is None:
+        return
+    reason = lora_adapter.hindrance(model)
+    if plan.options.init_layers:
+        reason = f"there is no model of the layers {plan.options.init_layers} alone to add it to"
+    elif is_adapter_folder(plan.init_from):
+        reason = f"{plan.init_from}, where the run began, is an adapter itself"
+    if reason:
+        print(f"no {ADAPTER_FOLDER}/ is written for PEFT: {reason}")
+        return
+    named = plan.settings["init_from"]
+    base = named if hub.is_hub_name(named) else plan.init_from
+    folder = plan.folder.path / ADAPTER_FOLDER
+    lora_adapter.save_lora_adapter(model, folder, base, plan.tokenizer)
 
 
 def _write(

@@ -13,16 +13,20 @@ from keras_bert.storage import hub
 
 
 def load_encoder(
-    folder: str | os.PathLike, ignore_config_keys: Collection[str] = (), **arguments: Any
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    base: str | os.PathLike | None = None,
+    **arguments: Any,
 ) -> BertEncoder:
     """Opens the encoder of a model folder, of whichever family and format.
 
     The encoder of a folder with a head comes without it.
 
     Args:
-        folder: a folder of ours, Google's, Hugging Face's or Model Garden's, a SavedModel of
-            TF-Hub's, or `hf://org/name` for a folder on the Hugging Face Hub.
+        folder: a folder of ours, Google's, Hugging Face's or Model Garden's, an adapter of PEFT, a
+            SavedModel of TF-Hub's, or `hf://org/name` for a folder on the Hugging Face Hub.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        base: of an adapter: the model that it is added to, in place of the one that it names.
         **arguments: arguments of the encoder, such as `output_hidden_states=True`.
 
     Raises:
@@ -32,17 +36,24 @@ def load_encoder(
     Example:
         encoder = load_encoder("hf://google/electra-small-discriminator")
     """
+    if base is not None:
+        checkpoint = preset.read_checkpoint(folder, ignore_config_keys, base)
+        return preset.from_checkpoint(BertEncoder, checkpoint, arguments)
     return BertEncoder.from_preset(os.fspath(folder), ignore_config_keys, **arguments)
 
 
 def load_model(
-    folder: str | os.PathLike, ignore_config_keys: Collection[str] = (), **arguments: Any
+    folder: str | os.PathLike,
+    ignore_config_keys: Collection[str] = (),
+    base: str | os.PathLike | None = None,
+    **arguments: Any,
 ) -> Any:
     """Opens a model folder of whichever family and format as the model it holds, head included.
 
     Args:
         folder: see `load_encoder`.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
+        base: see `load_encoder`.
         **arguments: arguments of the model's class other than `config`, in place of the stored.
 
     Returns:
@@ -58,7 +69,7 @@ def load_model(
         logits = model(preprocess(["a fine film"]))
     """
     local = hub.local_folder(encoder_source(folder))
-    if preset.is_ours(local):
+    if preset.is_ours(local) and base is None:
         architecture = read_json(find_config_file(local))["architecture"]
         if architecture not in MODEL_CLASSES:
             raise ValueError(
@@ -68,7 +79,7 @@ def load_model(
         return registry.model_class(architecture).from_preset(
             os.fspath(local), ignore_config_keys, **arguments
         )
-    checkpoint = preset.read_checkpoint(local, ignore_config_keys)
+    checkpoint = preset.read_checkpoint(local, ignore_config_keys, base)
     architecture = checkpoint.architecture
     kind = BertEncoder if architecture == ENCODER else registry.model_class(architecture)
     return preset.from_checkpoint(kind, checkpoint, arguments)

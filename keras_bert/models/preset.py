@@ -25,6 +25,9 @@ from keras_bert.checkpoints.gliner.settings import CONFIG_FILE as GLINER_FILE
 from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.jina import task_adapters
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
+from keras_bert.checkpoints.peft import folder as peft
+from keras_bert.checkpoints.peft.settings import CONFIG_FILE as ADAPTER_FILE
+from keras_bert.checkpoints.peft.settings import base_folder, is_adapter_folder
 from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
@@ -35,7 +38,6 @@ from keras_bert.storage import files, hub
 from keras_bert.storage.files import atomic_file, check_room, write_json
 from keras_bert.storage.paths import check_local
 
-_ADAPTER_FILE = "adapter_config.json"
 CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.weights.h5"
 
@@ -235,16 +237,16 @@ def check_opens_as_preset(folder: str | os.PathLike) -> None:
         folder: where a model is to be written; it may be missing.
 
     Raises:
-        ValueError: it is one of GLiNER or of sentence-transformers, as which it would be opened
-            with its old weights, or one with an adapter, which is not opened at all.
+        ValueError: it is one of GLiNER, of sentence-transformers or of an adapter, as which it
+            would be opened with its old weights.
     """
     inner = Path(encoder_source(folder))
     if is_gliner_folder(folder):
         what = f"of GLiNER ({GLINER_FILE}), as which it is opened"
     elif inner != Path(folder):
         what = f"of sentence-transformers, whose encoder is opened from {inner}"
-    elif (Path(folder) / _ADAPTER_FILE).is_file():
-        what = f"of an adapter of PEFT ({_ADAPTER_FILE}), as which it is refused"
+    elif is_adapter_folder(folder):
+        what = f"of an adapter of PEFT ({ADAPTER_FILE}), which is opened with its base"
     else:
         return
     raise ValueError(
@@ -269,8 +271,8 @@ def load(
     Args:
         cls: the class to build.
         folder: a folder written by `save`, a folder of Google's, Hugging Face's or Model Garden's,
-            a SavedModel of BERT from TF-Hub or Kaggle, or `hf://org/name` for a folder on the
-            Hugging Face Hub.
+            an adapter of PEFT, a SavedModel of BERT from TF-Hub or Kaggle, or `hf://org/name` for a
+            folder on the Hugging Face Hub.
         arguments: arguments of the constructor of `cls` other than `config`.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
 
@@ -309,6 +311,9 @@ def weights_digest(folder: str | os.PathLike) -> str | None:
     None for checkpoints of several files: of these the path must do.
     """
     local = hub.local_folder(encoder_source(folder))
+    if is_adapter_folder(local):
+        own = files.sha256(peft.weights_file(local))
+        return f"{own} on {weights_digest(base_folder(local))}"
     for name in (WEIGHTS_FILE, SAFETENSORS_FILE):
         if (local / name).is_file():
             return files.sha256(local / name)
@@ -327,6 +332,8 @@ def read_config(folder: str | os.PathLike, ignore_config_keys: Collection[str] =
         ValueError: the config is damaged or not a BERT's.
     """
     folder = hub.local_folder(encoder_source(folder))
+    if is_adapter_folder(folder):
+        return read_config(base_folder(folder), ignore_config_keys)
     if is_ours(folder):
         return _read_config(folder, ignore_config_keys)[1]
     return checkpoints.read_config(folder, ignore_config_keys)
@@ -350,6 +357,7 @@ def read_checkpoint(
     folder: str | os.PathLike,
     ignore_config_keys: Collection[str] = (),
     adapter: str | None = None,
+    base: str | os.PathLike | None = None,
 ) -> Checkpoint:
     """Reads the weights of a model folder of any of the formats that `load` opens.
 
@@ -357,12 +365,24 @@ def read_checkpoint(
         folder: the folder.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
         adapter: the task whose adapter is added, see `checkpoints.folder.read`.
+        base: of an adapter of PEFT: the model that it is added to, in place of the one it names.
 
     Raises:
         FileNotFoundError: the folder is none of these, or a file is missing.
-        ValueError: a file in it is damaged.
+        ValueError: a file in it is damaged, or it is no adapter and there is a base.
     """
     folder = hub.local_folder(encoder_source(folder))
+    if is_adapter_folder(folder):
+        if adapter is not None:
+            raise task_adapters.no_adapters(adapter, folder)
+        return peft.read(
+            folder, lambda path: read_checkpoint(path, ignore_config_keys), ignore_config_keys, base
+        )
+    if base is not None:
+        raise ValueError(
+            f"base is {os.fspath(base)}, but {folder} holds a whole model, and no adapter of PEFT "
+            f"({ADAPTER_FILE}): leave it out"
+        )
     if not is_ours(folder):
         return checkpoints.read(folder, ignore_config_keys, adapter)
     if adapter is not None:
@@ -379,17 +399,11 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
     Raises:
         FileNotFoundError: it is no folder or has no config file.
-        ValueError: it holds an adapter, which would be passed over.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise hub.missing_folder(folder)
-    if (folder / _ADAPTER_FILE).is_file():
-        raise ValueError(
-            f"{folder} holds an adapter of PEFT ({_ADAPTER_FILE}), which is not read: merge it "
-            "into its model with merge_and_unload, and save that"
-        )
-    if tf_hub.is_saved_model(folder) or is_gliner_folder(folder):
+    if is_adapter_folder(folder) or tf_hub.is_saved_model(folder) or is_gliner_folder(folder):
         return False
     try:
         config_file = find_config_file(folder)

@@ -1,4 +1,7 @@
-"""Names like `hf://org/name`: a model folder on the Hugging Face Hub, read and written."""
+"""Names like `hf://org/name`: a model folder on the Hugging Face Hub, read and written.
+
+`hf://org/name/folder` is a folder inside of a repository, which is read alone.
+"""
 
 import os
 import re
@@ -19,7 +22,7 @@ _FILES = [
 # Where there are no safetensors: PyTorch's own files, and those of the other formats.
 _OTHER_FILES = [
     *("pytorch_model*.bin", "0_*/pytorch_model*.bin"),
-    *("model.weights.h5", "bert_model.ckpt.*"),
+    *("model.weights.h5", "bert_model.ckpt.*", "adapter_model.bin"),
 ]
 
 
@@ -27,7 +30,7 @@ def local_folder(name: str | os.PathLike) -> Path:
     """Returns a folder as it is, and downloads `hf://org/name` into the Hub's cache.
 
     Args:
-        name: a folder, or "hf://" and the name of a repository.
+        name: a folder, or "hf://" and the name of a repository, or of a folder in it.
 
     Raises:
         ValueError: the extra `hub` is not installed, or the repository cannot be fetched.
@@ -35,15 +38,17 @@ def local_folder(name: str | os.PathLike) -> Path:
     name = _spelled(name)
     if not name.startswith(SCHEME):
         return Path(name)
-    repository = name.removeprefix(SCHEME)
+    repository, inner = _parts(name)
     library = _library(name)
     try:
-        folder = _download(library, repository, _FILES)
+        folder = _download(library, repository, inner, _FILES)
         if not [*folder.glob("*.safetensors"), *folder.glob("0_*/*.safetensors")]:
-            folder = _download(library, repository, _FILES + _OTHER_FILES)
+            folder = _download(library, repository, inner, _FILES + _OTHER_FILES)
     except Exception as error:  # the client raises many kinds: network, name, permission, disk
         reason = " ".join(str(error).split())  # which the client writes in several lines
         raise ValueError(f"{name} cannot be fetched: {reason}") from None
+    if inner and not folder.is_dir():
+        raise ValueError(f"{name} cannot be fetched: {repository} has no folder {inner}")
     return folder
 
 
@@ -165,5 +170,15 @@ def _asked(name: str, library: Any, request: Any) -> Any:
     raise ValueError(f"{name} cannot be written: {why}")
 
 
-def _download(hub: Any, repository: str, files: list[str]) -> Path:
-    return Path(hub.snapshot_download(repository, allow_patterns=files))
+def _parts(name: str) -> tuple[str, str]:
+    """Returns a repository and the folder in it, "" for all of it."""
+    owner, _, rest = name.removeprefix(SCHEME).partition("/")
+    repository, _, inner = rest.strip("/").partition("/")
+    if ".." in inner.split("/"):
+        raise ValueError(f"{name} leads out of its repository: name a folder in it")
+    return f"{owner}/{repository}".rstrip("/"), inner
+
+
+def _download(hub: Any, repository: str, inner: str, files: list[str]) -> Path:
+    patterns = [f"{inner}/{pattern}" for pattern in files] if inner else files
+    return Path(hub.snapshot_download(repository, allow_patterns=patterns)) / inner

@@ -6,7 +6,7 @@ from typing import Any
 
 from keras_bert.checkpoints.gliner.settings import tokenizer_folder
 from keras_bert.checkpoints.sentence_modules import encoder_source
-from keras_bert.storage import hub
+from keras_bert.text import tokenizer_config
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.tokenizer_files import Family, family_of
 
@@ -38,7 +38,7 @@ def load_tokenizer(folder: str | os.PathLike, **settings: Any) -> Tokenizer:
         tokenizer = load_tokenizer("hf://FacebookAI/roberta-base")
         ids, starts, ends = tokenizer.tokenize_with_offsets(["Hello world"])
     """
-    local = tokenizer_folder(hub.local_folder(encoder_source(folder)))
+    local = tokenizer_folder(tokenizer_config.local_folder(encoder_source(folder)))
     name = _TOKENIZERS[family_of(local)][0]
     return tokenizer_class(name).from_preset(local, **settings)
 

@@ -10,12 +10,16 @@ What the settings mean and where the pieces are each family's own files say (`wo
 """
 
 import json
+import os
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_bert.checkpoints.gliner.settings import marker_names
+from keras_bert.checkpoints.peft.settings import base_folder, is_adapter_folder
+from keras_bert.checkpoints.sentence_modules import encoder_source
+from keras_bert.storage import hub
 from keras_bert.text import vocabulary as vocabulary_module
 from keras_bert.text.framing import (
     BERT_FRAMING,
@@ -211,6 +215,21 @@ def check_added(
                     "tokenizer does not find in texts as Hugging Face's do; take it out of the "
                     "file if your texts do not hold it"
                 )
+
+
+def local_folder(folder: str | os.PathLike) -> Path:
+    """Returns where the tokenizer of a model folder lies, downloaded if it is `hf://org/name`.
+
+    An adapter of PEFT without a tokenizer of its own has that of its base.
+
+    Raises:
+        FileNotFoundError: the base of an adapter is no folder.
+        ValueError: a repository cannot be fetched, or an adapter names no base.
+    """
+    local = hub.local_folder(folder)
+    if is_adapter_folder(local) and not has_vocabulary(local):
+        return hub.local_folder(encoder_source(base_folder(local)))
+    return local
 
 
 def has_vocabulary(folder: Path) -> bool:

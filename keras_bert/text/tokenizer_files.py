@@ -116,7 +116,7 @@ def read_tokenizer_files(folder: str | os.PathLike) -> TokenizerFiles:
         FileNotFoundError: it has no vocabulary.
         ValueError: a file is damaged, or no tokenizer of the package is meant.
     """
-    folder = tokenizer_folder(hub.local_folder(folder))
+    folder = tokenizer_folder(tokenizer_config.local_folder(folder))
     return _READERS[family_of(folder)](folder)
 
 

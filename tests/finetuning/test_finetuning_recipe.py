@@ -9,7 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_bert import AlbertConfig, BertClassifier, BertConfig, BertEncoder, BertTokenizer
+from keras_bert import (
+    AlbertConfig,
+    BertClassifier,
+    BertConfig,
+    BertEncoder,
+    BertTokenizer,
+    load_tokenizer,
+)
 from keras_bert.finetuning.collapse import no_better_than_chance
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.model_preparation import finetuning_optimizer, layer_rates
@@ -17,6 +24,7 @@ from keras_bert.finetuning.options import FinetuningOptions
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.search import Run, SearchResult, parse_grid, search
 from keras_bert.finetuning.task import TaskData
+from keras_bert.models.preset import read_checkpoint
 from keras_bert.pretraining.options import PretrainingOptions
 from keras_bert.tasks.classification.delimited import csv_task
 from keras_bert.tasks.classification.head import LabeledTexts, TextHead
@@ -74,6 +82,14 @@ def test_lora_adds_matrices_of_its_rank_to_the_dense_layers(pretrained_folder, t
         else:
             np.testing.assert_array_equal(after[path], value, path)
     assert np.abs(after["classifier/bias"]).max() > 0
+    # The same model, with the base that it began with.
+    adapter = read_checkpoint(tmp_path / "adapter")
+    assert adapter.head["labels"] == ["no", "yes"]
+    for path, value in after.items():
+        np.testing.assert_allclose(adapter.variables[path], value, **FORMULA, err_msg=path)
+    assert load_tokenizer(tmp_path / "adapter").vocabulary == (
+        load_tokenizer(pretrained_folder).vocabulary
+    )
 
 
 def test_lower_matrices_learn_slower_with_layer_decay(pretrained_folder, tmp_path):

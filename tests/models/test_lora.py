@@ -21,6 +21,7 @@ from keras_bert import (
     enable_lora,
     extend_positions,
     grow_vocabulary,
+    save_lora_adapter,
     with_local_attention,
 )
 from keras_bert.checkpoints import hugging_face
@@ -184,6 +185,7 @@ def sums(held):
 )
 def test_files_hold_the_sums_in_float32(tmp_path, family, dtype):
     model = BertClassifier(FAMILIES[family], num_classes=2, dtype=dtype, seed=0)
+    model.encoder.save_to_preset(tmp_path / "base")
     enable_lora(model.encoder, rank=2, alpha=1)
     set_low_rank(model)
     held = {weight.path: weight.numpy() for weight in model.weights}
@@ -192,7 +194,9 @@ def test_files_hold_the_sums_in_float32(tmp_path, family, dtype):
     model.save_to_preset(tmp_path / "ours")
     (tmp_path / "theirs").mkdir()
     hugging_face.write(preset.as_checkpoint(model), tmp_path / "theirs")
-    for folder in ("ours", "theirs"):
+    # PEFT asks for pairs of its own for query, key and value; test_peft_oracle.py asks PEFT.
+    save_lora_adapter(model, tmp_path / "adapter", base=tmp_path / "base")
+    for folder in ("ours", "theirs", "adapter"):
         stored = BertClassifier.from_preset(str(tmp_path / folder))
         assert [weight.path for weight in stored.weights] == list(expected)
         for weight in stored.weights:

@@ -320,7 +320,7 @@ def test_weights_tell_whose_a_config_is_where_it_does_not(tmp_path):
 def test_an_adapter_is_not_passed_over(tmp_path):
     BertEncoder(_CONFIG).save_to_preset(tmp_path)
     (tmp_path / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-    with pytest.raises(ValueError, match="holds an adapter of PEFT .adapter_config.json., which"):
+    with pytest.raises(FileNotFoundError, match="holds none of adapter_model.safetensors, adapter"):
         BertEncoder.from_preset(tmp_path)
     with pytest.raises(ValueError, match=r"a folder of an adapter of PEFT \(adapter_config.json\)"):
         BertEncoder(_CONFIG).save_to_preset(tmp_path / "." / ".")

@@ -39,6 +39,29 @@ def test_what_cannot_be_fetched_is_told_in_one_line(monkeypatch):
             hub.local_folder(name)
 
 
+def test_a_folder_in_a_repository_is_fetched_alone(monkeypatch, tmp_path):
+    asked = []
+
+    class Library:
+        @staticmethod
+        def snapshot_download(repository, allow_patterns):
+            asked.append((repository, allow_patterns))
+            return tmp_path
+
+    monkeypatch.setattr(hub, "_library", lambda _: Library)
+    (tmp_path / "adapters" / "news").mkdir(parents=True)
+    (tmp_path / "adapters" / "news" / "adapter_model.safetensors").touch()
+    assert hub.local_folder("hf://a/b/adapters/news") == tmp_path / "adapters" / "news"
+    [(repository, patterns)] = asked
+    assert repository == "a/b"
+    assert "adapters/news/*.json" in patterns
+    assert all(pattern.startswith("adapters/news/") for pattern in patterns)
+    with pytest.raises(ValueError, match="^hf://a/b/c cannot be fetched: a/b has no folder c"):
+        hub.local_folder("hf://a/b/c")
+    with pytest.raises(ValueError, match="leads out of its repository"):
+        hub.local_folder("hf://a/b/../c")
+
+
 @pytest.mark.slow
 def test_from_preset_opens_a_repository(tmp_path):
     repository = tmp_path / "models--someone--tiny-bert"

@@ -10,6 +10,7 @@ import numpy as np
 from keras_bert.checkpoints import folder as checkpoints
 from keras_bert.checkpoints.checkpoint import Checkpoint
 from keras_bert.checkpoints.model_classes import ENCODER_DECODER, ENTITY_MATCHER
+from keras_bert.checkpoints.peft.settings import is_adapter_folder
 from keras_bert.choices import PositionExtension, TargetFormat, WeightsDtype, check_choice
 from keras_bert.config import BertConfig
 from keras_bert.models import preset, registry
@@ -117,8 +118,8 @@ def convert(
     """Writes the model of one folder into another in any format, and compares the two.
 
     Args:
-        source: a folder of ours, Google's, Hugging Face's, Model Garden's or GLiNER's, a
-            SavedModel in TF-Hub's form, or `hf://org/name`.
+        source: a folder of ours, Google's, Hugging Face's, Model Garden's or GLiNER's, an adapter
+            of PEFT, a SavedModel in TF-Hub's form, or `hf://org/name`.
         target: a folder that exists and is empty.
         format: format of the result.
         ignore_config_keys: unknown keys of its config to pass over, see `BertConfig.from_dict`.
@@ -190,7 +191,9 @@ def convert(
     new = tuple(path for path in written.variables if path not in read.variables)
     # The activations of both, each computed by the library that owns its format.
     features = parity.random_features(read.config)
-    source_format = "keras" if preset.is_ours(source) else checkpoints.format_of(source)
+    # An adapter has no library of its own: it is compared as it was read.
+    is_read_here = preset.is_ours(source) or is_adapter_folder(source)
+    source_format = "keras" if is_read_here else checkpoints.format_of(source)
     # Sequence output [2, S, H] and pooled output [2, H] of either side, on the same random ids.
     before = None  # of what was changed on the way only we know what is right
     changes = (positions, attention_window, rounded, adapter)

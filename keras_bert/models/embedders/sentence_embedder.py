@@ -111,7 +111,8 @@ def check_keeps_case(folder: str | os.PathLike) -> None:
     Raises:
         ValueError: texts are lower-cased before the tokenizer.
     """
-    if sentence_modules.lowercases(Path(sentence_modules.encoder_source(folder))):
+    modules = sentence_modules.modules_folder(folder)
+    if sentence_modules.lowercases(Path(sentence_modules.encoder_source(modules))):
         raise ValueError(
             f"{folder} lower-cases texts before the tokenizer (do_lower_case), which training "
             "does not: lower-case them yourself and take that out of its settings"

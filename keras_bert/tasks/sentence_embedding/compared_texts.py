@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert.checkpoints import sentence_prompts
-from keras_bert.checkpoints.sentence_modules import is_sentence_folder
+from keras_bert.checkpoints.sentence_modules import is_sentence_folder, modules_folder
 from keras_bert.checkpoints.sparse_modules import is_sparse_folder
 from keras_bert.counts import check_number
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
@@ -183,7 +183,7 @@ class ComparedTextsHead(FinetuningHead):
         local = hub.local_folder(folder)
         if not (is_sentence_folder(local) or is_sparse_folder(local)):
             return {}
-        prompts = sentence_prompts.read(local)
+        prompts = sentence_prompts.read(modules_folder(local))
         found = {"query_prompt": prompts.query, "document_prompt": prompts.document}
         return {name: prompt for name, prompt in found.items() if getattr(self, name) is None}
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from keras_bert.storage import files, hub
+from keras_bert.storage import files
 from keras_bert.text import tokenizer_config
 from keras_bert.text.byte_level.byte_alphabet import BYTE_CHARACTERS
 from keras_bert.text.corpus_tokenizer import TextsToIds
@@ -190,7 +190,7 @@ class ByteLevelBpeFiles:
             ValueError: a file is damaged or missing beside others, tokenizer.json holds another
                 kind of tokenizer, or there are added tokens that the package does not find.
         """
-        folder = hub.local_folder(folder)
+        folder = tokenizer_config.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
         as_json = folder / TOKENIZER_JSON

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_bert.storage import files, hub
+from keras_bert.storage import files
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import TextsToIds
 from keras_bert.text.framing import (
@@ -150,7 +150,7 @@ class SentencePieceFiles:
                 tokenizer splits texts at punctuation, there are added tokens, or a special one has
                 another id.
         """
-        folder = hub.local_folder(folder)
+        folder = tokenizer_config.local_folder(folder)
         path = folder / tokenizer_config.FILE_NAME
         stored = tokenizer_config.read_json(path) if path.is_file() else {}
         (name, _), config = tokenizer_config.tokenizer_class(folder), folder / "config.json"

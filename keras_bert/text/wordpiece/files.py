@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_bert.checkpoints import multi_vector_modules, tf_hub
-from keras_bert.storage import hub
 from keras_bert.text import tokenizer_config
 from keras_bert.text.corpus_tokenizer import CorpusTokenizer, TextsToIds
 from keras_bert.text.framing import (
@@ -72,7 +71,7 @@ class WordPieceFiles:
             ValueError: a file is damaged, or there is an added token that word pieces do not find
                 wherever Hugging Face's tokenizers do.
         """
-        folder = hub.local_folder(folder)
+        folder = tokenizer_config.local_folder(folder)
         found = cls(*read(folder))
         vocabulary, to_ids = found.vocabulary, functools.cache(found.texts_to_ids)
         # What ColBERT puts behind [CLS], such as "[Q] ", stands in no text.
@@ -132,7 +131,7 @@ def read(folder: str | os.PathLike) -> tuple[Vocabulary, Settings]:
             `strip_accents`) null, a limit is no number, or tokenizer.json has steps that are not
             BERT's.
     """
-    folder = hub.local_folder(folder)
+    folder = tokenizer_config.local_folder(folder)
     if tf_hub.is_saved_model(folder):
         file, lowercase = tf_hub.vocabulary_file(folder)
         vocabulary = Vocabulary.from_file(file)
