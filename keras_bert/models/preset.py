@@ -356,16 +356,16 @@ def read_head(folder: str | os.PathLike) -> dict[str, Any]:
 def read_checkpoint(
     folder: str | os.PathLike,
     ignore_config_keys: Collection[str] = (),
-    adapter: str | None = None,
     base: str | os.PathLike | None = None,
+    adapter: str | None = None,
 ) -> Checkpoint:
     """Reads the weights of a model folder of any of the formats that `load` opens.
 
     Args:
         folder: the folder.
         ignore_config_keys: unknown keys of the config to pass over, see `BertConfig.from_dict`.
-        adapter: the task whose adapter is added, see `checkpoints.folder.read`.
         base: of an adapter of PEFT: the model that it is added to, in place of the one it names.
+        adapter: the task whose adapter is added, see `checkpoints.folder.read`.
 
     Raises:
         FileNotFoundError: the folder is none of these, or a file is missing.

@@ -148,7 +148,7 @@ def convert(
         )
     source = hub.local_folder(source)
     # As named arrays in float32, the form that every format is read into and written from.
-    read = preset.read_checkpoint(source, ignore_config_keys, adapter)
+    read = preset.read_checkpoint(source, ignore_config_keys, adapter=adapter)
     read.check_masked_lm()
     positions = None
     if max_position_embeddings is not None:
