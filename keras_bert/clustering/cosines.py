@@ -13,8 +13,8 @@ from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.retrieval.unit_vectors import unit_vectors
 
-# Cosines of a block: 64 MiB, and a few times that for what is made of them.
-_COSINES_PER_BLOCK = 1 << 24
+# Cosines of a block: 16 MiB, and a few times that for what is made of them.
+_COSINES_PER_BLOCK = 1 << 22
 
 
 def comparable_vectors(vectors: Any) -> np.ndarray:

@@ -15,6 +15,7 @@ from keras_bert.clustering.class_words import ClassWord, class_words
 from keras_bert.clustering.communities import community_detection
 from keras_bert.clustering.cosines import check_cosine, comparable_vectors
 from keras_bert.counts import LARGEST_SEED, check_count, needed_count
+from keras_bert.progress import Progress
 from keras_bert.retrieval.k_means import k_means, nearest_centroids
 from keras_bert.retrieval.unit_vectors import unit_vectors
 from keras_bert.storage.text_lines import check_strings
@@ -188,12 +189,14 @@ def _k_means_labels(unit: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Returns the number of the nearest centre of each vector, int32 [N], of the best start."""
     draw = np.random.default_rng(seed)
     best, largest = np.zeros(len(unit), np.int32), -np.inf
-    for _ in range(_STARTS):
-        centres = k_means(unit, _first_centres(unit, count, draw), _PASSES, unit=True)
-        labels = nearest_centroids(unit, centres)
-        total = float(np.sum(unit * centres[labels], dtype=np.float64))
-        if total > largest:
-            best, largest = labels, total
+    with Progress(_STARTS, "start", "k-means") as progress:
+        for _ in range(_STARTS):
+            centres = k_means(unit, _first_centres(unit, count, draw), _PASSES, unit=True)
+            labels = nearest_centroids(unit, centres)
+            total = float(np.sum(unit * centres[labels], dtype=np.float64))
+            if total > largest:
+                best, largest = labels, total
+            progress.update(1)
     return best
 
 

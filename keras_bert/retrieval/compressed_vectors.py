@@ -20,6 +20,7 @@ from typing import Self
 
 import numpy as np
 
+from keras_bert.progress import Progress
 from keras_bert.retrieval.k_means import k_means, nearest_centroids
 from keras_bert.retrieval.unit_vectors import unit_vectors
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim, slice_ends
@@ -85,8 +86,9 @@ class Codec:
         unit = bool(np.all(np.abs(lengths - 1) < 1e-2))  # float16 rounds by 1e-3
         most = max(1, len(sample) // _VECTORS_PER_CENTROID)
         count = min(most, 2 ** int(np.log2(_CENTROIDS_PER_ROOT * np.sqrt(max(vectors, 1)))))
-        # They stand in random order.
-        centroids = k_means(sample, sample[:count], _PASSES, unit)  # [C, D]
+        with Progress(_PASSES, "pass", "centroids") as progress:
+            # They stand in random order.
+            centroids = k_means(sample, sample[:count], _PASSES, unit, progress)  # [C, D]
         residuals = sample - centroids[nearest_centroids(sample, centroids)]  # [S, D]
         # Levels are equally frequent, and each is the mean of what it stands for.
         ranked = np.sort(residuals, axis=None)

@@ -14,7 +14,13 @@ from keras_bert.retrieval.unit_vectors import unit_vectors
 _PRODUCTS_PER_BLOCK = 1 << 25
 
 
-def k_means(vectors: np.ndarray, centroids: np.ndarray, passes: int, unit: bool) -> np.ndarray:
+def k_means(
+    vectors: np.ndarray,
+    centroids: np.ndarray,
+    passes: int,
+    unit: bool,
+    progress: Progress | None = None,
+) -> np.ndarray:
     """Returns centroids, float32 [C, D], that lie in the middle of the vectors near to them.
 
     Args:
@@ -23,20 +29,21 @@ def k_means(vectors: np.ndarray, centroids: np.ndarray, passes: int, unit: bool)
         passes: how many, at most; fewer where no vector changes its centroid any more.
         unit: whether vectors have length 1, and centroids get it (spherical k-means, Dhillon and
             Modha 2001), so that the nearest one is that of the largest cosine.
+        progress: told of each pass.
     """
     previous = None
-    with Progress(passes, "pass", "centroids") as progress:
-        for _ in range(passes):
-            codes = nearest_centroids(vectors, centroids)  # [S]
-            if previous is not None and np.array_equal(codes, previous):
-                break
-            previous = codes
-            order = np.argsort(codes, kind="stable")
-            found, starts = np.unique(codes[order], return_index=True)
-            sums = np.add.reduceat(vectors[order], starts, axis=0)  # [found, D]
-            counts = np.diff([*starts, len(order)])[:, None]
-            centroids = centroids.copy()  # those that are nearest to nothing stay
-            centroids[found] = unit_vectors(sums) if unit else sums / counts
+    for _ in range(passes):
+        codes = nearest_centroids(vectors, centroids)  # [S]
+        if previous is not None and np.array_equal(codes, previous):
+            break
+        previous = codes
+        order = np.argsort(codes, kind="stable")
+        found, starts = np.unique(codes[order], return_index=True)
+        sums = np.add.reduceat(vectors[order], starts, axis=0)  # [found, D]
+        counts = np.diff([*starts, len(order)])[:, None]
+        centroids = centroids.copy()  # those that are nearest to nothing stay
+        centroids[found] = unit_vectors(sums) if unit else sums / counts
+        if progress is not None:
             progress.update(1)
     return centroids
 

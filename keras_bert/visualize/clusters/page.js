@@ -74,7 +74,7 @@ function draw() {
   const ratio = window.devicePixelRatio || 1;
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, ...size);
-  const factor = places.length > 1500 ? 0.55 : 0.8;
+  const factor = (places.length > 1500 ? 0.55 : 0.8) * (size[0] < 500 ? 0.7 : 1);
   const isChosen = (point) => state.cluster < 0 || data.labels[point] === state.cluster;
   const order = [...places.keys()];
   // What is in no cluster lies below, what is chosen above all others.
