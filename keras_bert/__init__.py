@@ -153,6 +153,12 @@ _PUBLIC = {
     "CrossEncoder": "retrieval.cross_encoder",
     "mine_negatives": "retrieval.hard_negatives",
     "distill_static_embeddings": "retrieval.static_distillation",
+    "paraphrase_mining": "clustering.similar_pairs",
+    "SimilarPair": "clustering.similar_pairs",
+    "community_detection": "clustering.communities",
+    "cluster_texts": "clustering.text_clusters",
+    "TextClusters": "clustering.text_clusters",
+    "TextCluster": "clustering.text_clusters",
     "export_litert": "serving.formats.litert_onnx",
     "export_onnx": "serving.formats.litert_onnx",
     "connect": "serving.client",
@@ -169,11 +175,18 @@ _PUBLIC = {
     "principal_components": "visualize.principal_components",
     "plot_principal_components": "visualize.principal_components",
     "plot_learning_curves": "visualize.curves",
+    "show_clusters": "visualize.clusters.view",
 }
 
 __all__ = ["__version__", *_PUBLIC]
 
 if TYPE_CHECKING:
+    from keras_bert.clustering.communities import community_detection as community_detection
+    from keras_bert.clustering.similar_pairs import SimilarPair as SimilarPair
+    from keras_bert.clustering.similar_pairs import paraphrase_mining as paraphrase_mining
+    from keras_bert.clustering.text_clusters import TextCluster as TextCluster
+    from keras_bert.clustering.text_clusters import TextClusters as TextClusters
+    from keras_bert.clustering.text_clusters import cluster_texts as cluster_texts
     from keras_bert.config import BertConfig as BertConfig
     from keras_bert.data.creation.create import create_pretraining_data as create_pretraining_data
     from keras_bert.data.creation.options import CreationOptions as CreationOptions
@@ -354,6 +367,7 @@ if TYPE_CHECKING:
     from keras_bert.visualize.attention.head_statistics import head_statistics as head_statistics
     from keras_bert.visualize.attention.view import show_attention as show_attention
     from keras_bert.visualize.attributions.view import show_attributions as show_attributions
+    from keras_bert.visualize.clusters.view import show_clusters as show_clusters
     from keras_bert.visualize.curves import plot_learning_curves as plot_learning_curves
     from keras_bert.visualize.model_report import inspect_model as inspect_model
     from keras_bert.visualize.principal_components import (

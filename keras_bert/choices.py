@@ -29,6 +29,8 @@ PairSampling = Literal["oversampling", "undersampling", "unique"]
 SparseActivation = Literal["relu", "log1p_relu"]
 # What gets a vector of its own (tasks/feature_extraction/extraction.py).
 FeatureLevel = Literal["piece", "word", "text"]
+# How texts get places on a map (visualize/clusters/page.py).
+Projection = Literal["pca", "tsne"]
 # How a table of positions gets longer (models/surgery/position_extension.py).
 PositionExtension = Literal["copy", "interpolate"]
 # Formats of model folders that are written (models/conversion/convert.py).

@@ -55,6 +55,7 @@ PARTS = (
     "zero_shot",
     "entity_recognizer",
     "retrieval",
+    "clustering",
     "tpu",
     "visualize",
 )

@@ -21,6 +21,8 @@ from typing import Self
 import numpy as np
 
 from keras_bert.progress import Progress
+from keras_bert.retrieval.k_means import k_means, nearest_centroids
+from keras_bert.retrieval.unit_vectors import unit_vectors
 from keras_bert.tasks.sentence_embedding.token_vectors import (
     TokenVectors,
     max_sim,
@@ -89,18 +91,10 @@ class Codec:
         unit = bool(np.all(np.abs(lengths - 1) < 1e-2))  # float16 rounds by 1e-3
         most = max(1, len(sample) // _VECTORS_PER_CENTROID)
         count = min(most, 2 ** int(np.log2(_CENTROIDS_PER_ROOT * np.sqrt(max(vectors, 1)))))
-        centroids = sample[:count]  # [C, D]: they stand in random order
         with Progress(_PASSES, "pass", "centroids") as progress:
-            for _ in range(_PASSES):
-                codes = _nearest(sample, centroids)  # [S]
-                order = np.argsort(codes, kind="stable")
-                found, starts = np.unique(codes[order], return_index=True)
-                sums = np.add.reduceat(sample[order], starts, axis=0)  # [found, D]
-                counts = np.diff([*starts, len(order)])[:, None]
-                centroids = centroids.copy()  # those that are nearest to nothing stay
-                centroids[found] = _of_unit_length(sums) if unit else sums / counts
-                progress.update(1)
-        residuals = sample - centroids[_nearest(sample, centroids)]  # [S, D]
+            # They stand in random order.
+            centroids = k_means(sample, sample[:count], _PASSES, unit, progress)  # [C, D]
+        residuals = sample - centroids[nearest_centroids(sample, centroids)]  # [S, D]
         # Levels are equally frequent, and each is the mean of what it stands for.
         ranked = np.sort(residuals, axis=None)
         edges = np.arange(2**bits) * ranked.size // 2**bits
@@ -111,7 +105,7 @@ class Codec:
     def compress(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns the centroid of each vector, int32 [T], and its residual, uint8 [T, B]."""
         vectors = np.asarray(vectors, np.float32)
-        codes = _nearest(vectors, self.centroids)
+        codes = nearest_centroids(vectors, self.centroids)
         vectors = vectors - self.centroids[codes]
         found = np.zeros_like(vectors, np.uint8)  # [T, D]
         for cutoff in self.cutoffs:
@@ -130,7 +124,7 @@ class Codec:
         ]
         numbers = residuals.shape[1] * of_byte.shape[1]
         found = of_byte[residuals].reshape(len(codes), numbers)[:, :width] + self.centroids[codes]
-        return _of_unit_length(found) if self.has_unit_length else found
+        return unit_vectors(found) if self.has_unit_length else found
 
     @property
     def _shifts(self) -> np.ndarray:
@@ -286,18 +280,3 @@ class CentroidSearch:
             largest = np.maximum.reduceat(products, splits[:-1], axis=1)  # [P, texts]
             scores[start : start + step] = largest.sum(axis=0)
         return np.sort(rows[np.argpartition(-scores, candidates - 1)[:candidates]])
-
-
-def _nearest(vectors: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-    """Returns the number of the nearest centroid of each vector, int32 [T]."""
-    half_squares = 0.5 * np.sum(centroids**2, axis=1)  # [C]
-    codes = np.empty(len(vectors), np.int32)
-    step = max(1, _PRODUCTS_PER_BLOCK // max(1, len(centroids)))
-    for start in range(0, len(vectors), step):
-        part = slice(start, start + step)
-        codes[part] = np.argmax(vectors[part] @ centroids.T - half_squares, axis=1)
-    return codes
-
-
-def _of_unit_length(vectors: np.ndarray) -> np.ndarray:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -20,6 +20,7 @@ from keras_bert.checkpoints.sentence_prompts import COSINE, DOT, MODEL_FILE
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.retrieval.searched_texts import SearchedTexts
 from keras_bert.retrieval.sentence_encoder import SentenceEncoder
+from keras_bert.retrieval.unit_vectors import unit_vectors
 
 
 class TextIndex(SearchedTexts):
@@ -81,8 +82,7 @@ class TextIndex(SearchedTexts):
         vectors = np.asarray(vectors, np.float32)
         if encoder.similarity == DOT:
             return vectors
-        lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)  # [N, 1]
-        return vectors / np.maximum(lengths, np.float32(1e-12))
+        return unit_vectors(vectors)
 
     @staticmethod
     def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:

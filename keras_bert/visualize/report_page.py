@@ -21,7 +21,7 @@ class Report(abc.ABC):
 
     @abc.abstractmethod
     def html(self) -> str:
-        """Returns the page: one HTML text that needs no other file, no script and no network."""
+        """Returns the page: one HTML text that needs no other file and no network."""
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the page, whole or not at all.

@@ -89,6 +89,8 @@ OF_SENTENCE_TRANSFORMERS = {
     "CosineSimilarityLoss": ".sentence_transformer.losses",
     "InformationRetrievalEvaluator": ".sentence_transformer.evaluation",
     "util.semantic_search": ".util",
+    "util.paraphrase_mining": ".util",
+    "util.community_detection": ".util",
     "CrossEncoder": "",
     "mine_hard_negatives": ".util",
     "SparseEncoder": "",

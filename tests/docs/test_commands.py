@@ -38,6 +38,7 @@ ROADS = (
     ("docs/generation.md",),
     ("docs/seq2seq.md",),
     ("docs/search.md",),
+    ("docs/clusters.md",),
     ("docs/design.md",),
     # The other recipes begin with its data: RECIPES.
     _recipes("paper"),
@@ -48,6 +49,7 @@ ROADS = (
 BY_HAND = (
     *("docs/generation.md", "docs/inspection.md", "docs/languages.md"),
     *("docs/long_texts.md", "docs/seq2seq.md", "docs/search.md"),
+    "docs/clusters.md",
 )
 # The same tools with other flags: run by hand before a release.
 RECIPES = _recipes(
@@ -85,6 +87,11 @@ BEFORE = {
         'python -c \'open("austen.txt", "w").write("the film was good\\nit was bad\\n")\'',
         "python tools/run_finetuning.py --data=reviews --init_from=bert "
         "--model_dir=runs/reviews_slow --epochs=1 --max_seq_length=32 --learning_rate=1e-5",
+    ),
+    "docs/clusters.md": (
+        "python tools/run_finetuning.py --task=retrieval --data=manual --init_from=bert "
+        "--model_dir=runs/search --epochs=1 --max_seq_length=32",
+        'python -c \'import shutil; shutil.copy("reviews/train.csv", "reviews.csv")\'',
     ),
     "docs/generation.md": (
         "python tools/convert_checkpoint.py --from=bert --to=runs/mini/preset",

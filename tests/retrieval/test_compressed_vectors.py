@@ -10,7 +10,7 @@ from keras_bert import (
     MultiVectorIndex,
     TokenVectors,
 )
-from keras_bert.retrieval import compressed_vectors
+from keras_bert.retrieval import compressed_vectors, k_means
 from keras_bert.retrieval.compressed_vectors import CentroidSearch, Codec, CompressedVectors
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import FORMULA
@@ -87,7 +87,7 @@ def test_vectors_of_other_lengths_have_the_nearest_centroid(monkeypatch):
     np.testing.assert_allclose(np.sort(codec.centroids, axis=0), means, rtol=1e-5)
     centroids = draw.normal(size=[7, 5]).astype(np.float32) * np.arange(1, 8)[:, None]
     codec = dataclasses.replace(codec, centroids=centroids.astype(np.float32))
-    monkeypatch.setattr(compressed_vectors, "_PRODUCTS_PER_BLOCK", 3 * len(centroids))
+    monkeypatch.setattr(k_means, "_PRODUCTS_PER_BLOCK", 3 * len(centroids))
     distances = np.linalg.norm(vectors[:, None] - centroids, axis=-1)
     assert codec.compress(vectors)[0].tolist() == distances.argmin(axis=1).tolist()
 

@@ -6,9 +6,19 @@ A new page is one entry of `PAGES`: its name, what writes it, and the keys that 
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from keras_bert import Vocabulary, inspect_model, inspect_vocabulary, show_attention, show_run
+from keras_bert import (
+    SimilarPair,
+    TextClusters,
+    Vocabulary,
+    inspect_model,
+    inspect_vocabulary,
+    show_attention,
+    show_clusters,
+    show_run,
+)
 from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from keras_bert.visualize.attributions.view import Explainer
 from tests.docs.documents import ROOT
@@ -45,6 +55,14 @@ def _model(path: Path) -> None:
     inspect_model("bert_base", 512).save(path)
 
 
+def _clusters(path: Path) -> None:
+    clusters = TextClusters([*"aabbc"], np.eye(5), [0, 0, 1, 1, -1])
+    report = show_clusters(clusters, [SimilarPair(0.9, 0, 1)])
+    # With the texts of a cluster.
+    page = report.html().replace("\n</script>\n</body>", "\nchooseCluster(0);</script></body>")
+    path.write_text(page, encoding="utf-8")
+
+
 # Name of a page -> what writes it, keys that open its views ("" for the page as it opens).
 PAGES = {
     "attention": (_attention, ("1", "2", "3", "4")),
@@ -52,6 +70,7 @@ PAGES = {
     "runs": (_runs, ("",)),
     "vocabulary": (_vocabulary, ("",)),
     "model": (_model, ("",)),
+    "clusters": (_clusters, ("",)),
 }
 SITE = ROOT / "build" / "site"  # of `make docs`
 SITE_PAGES = ("index", "faq", "coming_from", "results", "api/models", "notebooks/1_classifier")

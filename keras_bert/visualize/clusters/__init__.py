@@ -1,0 +1,1 @@
+"""Clusters of texts as a page: a map, a list of them, near-duplicates."""
