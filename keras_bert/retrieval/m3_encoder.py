@@ -24,7 +24,7 @@ from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_listed, check_strings
 from keras_bert.tasks.sentence_embedding.m3_signatures import M3Signatures
 from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
@@ -187,6 +187,9 @@ class M3Encoder:
             ValueError: there are not three weights, one is below 0 or not finite, all are 0, or
                 the vectors are those of different models.
         """
+        check_listed(
+            weights, "weights", "three numbers, of dense vectors, sparse vectors and tokens"
+        )
         shares = [check_number("weights", weight) for weight in weights]
         if len(shares) != 3 or not all(0 <= s < math.inf for s in shares) or not sum(shares):
             raise ValueError(

@@ -121,6 +121,8 @@ def test_scores(m3):
     for weights in ((1, 1), (0, 0, 0), (1, -1, 1), (float("nan"), 1, 1)):
         with pytest.raises(ValueError, match="give three numbers of 0 and above"):
             encoder.similarity(queries, held, weights)
+    with pytest.raises(ValueError, match="weights is 1: give three numbers"):
+        encoder.similarity(queries, held, 1)
 
 
 def test_an_export_answers_all_three(m3, tmp_path):
