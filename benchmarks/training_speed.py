@@ -208,6 +208,9 @@ SIDES = {
     "KerasHub": keras_hub,
     "Model Garden": model_garden,
 }
+flags.register_validator(
+    "sides", lambda sides: {*sides} <= SIDES.keys(), f"choose from {', '.join(SIDES)}"
+)
 
 
 def matrix_products() -> list[tuple[int, int, int, int]]:

@@ -110,6 +110,18 @@ m.app.run(m.main)
     assert done.stdout.strip() in (ROOT / "docs" / "faq.md").read_text("utf-8")
 
 
+def test_sides_that_are_none_are_named_before_a_process_starts():
+    done = subprocess.run(
+        [sys.executable, FOLDER / "training_speed.py", "--sides=ours,theirs"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 1
+    assert "choose from ours, Hugging Face, Hugging Face compiled, KerasHub, Model G" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_memory_is_judged_by_the_second_half():
     # The second half rises by 2 MB in each second; the first fell.
     samples = [(0, 900.0), (1, 500.0), (2, 700.0), (3, 102.0), (4, 104.0), (5, 106.0)]

@@ -28,7 +28,7 @@ from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.length_batches import batches_by_length
 from keras_bert.signatures.options import ExportOptions
 from keras_bert.storage import hub
-from keras_bert.storage.text_lines import check_strings
+from keras_bert.storage.text_lines import check_listed, check_strings
 from keras_bert.tasks.sentence_embedding.m3_signatures import M3Signatures
 from keras_bert.tasks.sentence_embedding.sparse_vectors import InvertedIndex, SparseVectors
 from keras_bert.tasks.sentence_embedding.token_vectors import TokenVectors, max_sim
@@ -290,6 +290,7 @@ def checked_weights(weights: Sequence[float]) -> tuple[float, float, float]:
     Raises:
         ValueError: there are not three, one is below 0 or not finite, or all are 0.
     """
+    check_listed(weights, "weights", "three numbers, of dense vectors, sparse vectors and tokens")
     numbers = [check_number("weights", weight) for weight in weights]
     if len(numbers) != 3 or not all(0 <= n < math.inf for n in numbers) or not sum(numbers):
         raise ValueError(

@@ -36,7 +36,6 @@ from keras_bert.text.framing import BERT_TOKENS
 from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import pack
 from keras_bert.text.tokenizer import BertTokenizer
-from keras_bert.text.vocabulary import UNUSED_SLOT
 
 _TEXTS_AT_A_TIME = 1000
 
@@ -150,9 +149,7 @@ def _probabilities(tokenizer: Tokenizer, texts: Sequence[str] | None) -> np.ndar
     """Returns how probable each piece is, [V]."""
     size = len(tokenizer.vocabulary)
     if texts is None:
-        # Slots such as [unused7] stand for nothing and have no rank, as in Model2Vec.
-        used = np.array([not UNUSED_SLOT.fullmatch(piece) for piece in tokenizer.vocabulary.tokens])
-        counts = used / (1 + np.cumsum(used))  # 1/2, 1/3, ...
+        counts = 1 / np.arange(2, size + 2)
     else:
         texts = check_strings(texts)
         counts = np.zeros(size)

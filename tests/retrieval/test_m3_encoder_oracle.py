@@ -153,6 +153,8 @@ def test_scores(encoder, means):
     for weights in ((1, 1), (0, 0, 0), (1, -1, 1), (float("nan"), 1, 1)):
         with pytest.raises(ValueError, match="give three numbers of 0 and above"):
             encoder.similarity(queries, held, weights)
+    with pytest.raises(ValueError, match="weights is 1: give three numbers"):
+        encoder.similarity(queries, held, 1)
 
 
 def assert_found(found, scores, tolerance, top_k=None):

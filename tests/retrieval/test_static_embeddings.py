@@ -20,10 +20,7 @@ from keras_bert.serving.graph_operations import graph_operations
 from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
-from keras_bert.text.vocabulary import SPECIAL_TOKENS
 from tests import command_process
-from tests.signatures.tiny_models import PIECES as TINY_PIECES
-from tests.signatures.tiny_models import write_model
 from tests.tolerances import ORACLE, REORDERED
 
 REPOSITORY = Path(__file__).parents[2]
@@ -188,11 +185,10 @@ def test_tables_of_few_bits_are_kept_as_they_are(tmp_path):
 
 
 @pytest.mark.parametrize("model2vec", [False, True])
-def test_distilling_keeps_the_distances_of_single_pieces(model2vec, tmp_path):
+def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder, tmp_path):
     """All directions, equal weights: the turn that PCA is leaves distances as they are."""
-    pieces = ["[unused7]", *TINY_PIECES]
-    count = len(SPECIAL_TOKENS) + len(pieces)
-    source = write_model(tmp_path / "source", "encoder", pieces=pieces, vocab_size=count)
+    source = model_folder("encoder")
+    vocabulary = load_tokenizer(source).vocabulary
     teacher = SentenceEncoder.from_preset(source, pooling="mean", normalize=False)
     folder = distill_static_embeddings(
         source, tmp_path / "all", None, None, model2vec=model2vec, pooling="mean"
@@ -208,16 +204,15 @@ def test_distilling_keeps_the_distances_of_single_pieces(model2vec, tmp_path):
     # The directions stand in the order of how much pieces differ in them, around their mean.
     stored = folder if model2vec else folder / "0_StaticEmbedding"
     (rows,) = load_file(stored / "model.safetensors").values()
-    assert rows.shape == (count, 16) and rows.dtype == np.float32
+    assert rows.shape == (len(vocabulary), 16) and rows.dtype == np.float32
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-5)
     variances = rows.var(axis=0)
     assert (variances[:-1] >= variances[1:] - 1e-6).all() and variances[0] > 2 * variances[8]
     # Counts: "film" 3 of 4, "the" 1 of 4; the rest never, so it weighs 1.
     counted, rates = ["film film", "the film"], [0.75, 0.25, 0]
-    if model2vec:  # and here by Zipf's law: ranks are 2, 3, ... of all pieces but the slot
-        vocabulary = load_tokenizer(source).vocabulary
-        harmonic = sum(1 / rank for rank in range(2, count + 1))
-        counted, rates = None, [1 / (vocabulary.id_of(text) + 1) / harmonic for text in texts]
+    if model2vec:  # and here by Zipf's law: the ranks of all pieces are 2, 3, ...
+        harmonic = sum(1 / rank for rank in range(2, len(vocabulary) + 2))
+        counted, rates = None, [1 / (vocabulary.id_of(text) + 2) / harmonic for text in texts]
     weighed = distill_static_embeddings(
         source, tmp_path / "few", 2, 0.25, counted, model2vec, pooling="mean"
     )

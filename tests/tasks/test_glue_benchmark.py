@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import zipfile
 
 import pytest
@@ -159,8 +160,15 @@ def test_all_tasks_of_a_folder_are_learned_and_none_twice(pretrained_folder, tmp
             sent_by = tmp_path / "runs" / folder / "submission"
             sent_by.mkdir(parents=True)
             (sent_by / f"{folder}.tsv").write_text("index\tprediction\n")
+    # A measure that is no number, such as the correlation with a constant, is null in JSON.
+    kept["tasks"]["stsb"]["metrics"]["validation"]["spearman"] = None
     (tmp_path / "runs" / "glue.json").write_text(json.dumps(kept))
-    assert list(run().tasks) == list(FOLDERS)
+    result = run()
+    assert list(result.tasks) == list(FOLDERS)
+    assert math.isnan(result.tasks["stsb"].metrics["validation"]["spearman"])
+    written = json.loads((tmp_path / "runs" / "glue.json").read_text(), parse_constant=pytest.fail)
+    assert written["tasks"]["stsb"]["metrics"] == kept["tasks"]["stsb"]["metrics"]
+    assert written["score"] is None
     assert len(done) == 2
     (tmp_path / "runs" / "glue.json").write_text("{}")
     with pytest.raises(ValueError, match=r"glue.json is no table of run_glue \(KeyError"):

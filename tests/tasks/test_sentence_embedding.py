@@ -865,6 +865,12 @@ def test_a_folder_with_more_than_a_norm_is_not_trained_unasked(start, tmp_path):
     pooling.write_text(json.dumps({"pooling_mode": ["mean", "max"]}))
     with pytest.raises(ValueError, match=r"has the pooling mean\+max: mean, cls, max can be"):
         BertSentenceEmbedder.from_preset(tmp_path)
+    # A BGE-M3 without modules.json, as training leaves it, has the vector of <s>.
+    (tmp_path / "m3").mkdir()
+    for name in ("sparse_linear.pt", "colbert_linear.pt"):
+        (tmp_path / "m3" / name).touch()
+    assert EmbeddingHead().for_folder(tmp_path / "m3").pooling == "cls"
+    assert EmbeddingHead("max").for_folder(tmp_path / "m3").pooling == "max"
     pooling.write_text(json.dumps({"pooling_mode": "mean"}))
     prompts = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
     (tmp_path / "config_sentence_transformers.json").write_text(json.dumps(prompts))

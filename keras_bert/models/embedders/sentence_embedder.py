@@ -17,6 +17,7 @@ import keras
 from keras import ops
 
 from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints.m3 import folder as m3
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
@@ -135,7 +136,8 @@ def trained_pooling(
             more than a pooling and a norm, or several poolings.
     """
     if not sentence_modules.is_sentence_folder(folder):
-        return given or "mean"
+        stored = m3.DENSE.pooling[0] if m3.is_m3_folder(folder) else "mean"
+        return given or cast(TokenPooling, stored)
     check_keeps_case(folder)
     if given is not None:
         return given

@@ -98,7 +98,8 @@ class M3Heads(SentenceVectors):
         )
         # By text, within it by weight: the second sort leaves the order of the first.
         order = tf.argsort(weights, direction="DESCENDING", stable=True)
-        order = tf.gather(order, tf.argsort(tf.gather(pieces, order) // self._vocab_size))
+        texts = tf.gather(pieces, order) // self._vocab_size
+        order = tf.gather(order, tf.argsort(texts, stable=True))
         pieces, weights = tf.gather(pieces, order), tf.gather(weights, order)
         found = tf.RaggedTensor.from_value_rowids(
             weights, pieces // self._vocab_size, nrows=states.nrows(), validate=False
