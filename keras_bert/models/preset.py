@@ -54,9 +54,11 @@ class PresetModel(keras.Model):
     Attributes:
         frozen_layers: of the class: the layers that a new model freezes, as `inner_layers` calls
             them.
+        optimizer_arguments: of the class: what suits its optimizer better than the defaults.
     """
 
     frozen_layers: ClassVar[tuple[str, ...]] = ()
+    optimizer_arguments: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, inputs: Any, outputs: Any, **kwargs: Any):
         self._check_arguments(kwargs)

@@ -6,19 +6,14 @@ A piece weighs a / (a + p), p how probable it is (smooth inverse frequency, Aror
 https://openreview.net/forum?id=SyK00v5xx): what stands in every text says little about one.
 """
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tokenizers
 
-from keras_bert.checkpoints.sentence_modules import encoder_folder
 from keras_bert.checkpoints.static_embeddings import folders
-from keras_bert.config import read_json
 from keras_bert.counts import check_count, check_number, needed_count
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
@@ -30,7 +25,7 @@ from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 from keras_bert.text.base_tokenizer import Tokenizer
 from keras_bert.text.packing import pack
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.wordpiece.tokenizer_json import tokenizer_json
 
 _TEXTS_AT_A_TIME = 1000
 
@@ -89,7 +84,7 @@ def distill_static_embeddings(
             'or pooling="mean" with another encoder'
         )
     tokenizer = family.tokenizer
-    stored = _tokenizer_json(hub.local_folder(folder), tokenizer)
+    stored = tokenizer_json(hub.local_folder(folder), tokenizer)
     weights = np.ones(len(tokenizer.vocabulary))
     if sif_coefficient is not None:
         weights = sif_coefficient / (sif_coefficient + _probabilities(tokenizer, texts))
@@ -143,33 +138,3 @@ def _probabilities(tokenizer: Tokenizer, texts: Sequence[str] | None) -> np.ndar
         if not counts.any():
             raise ValueError("texts hold no piece of the vocabulary: give texts to count in")
     return counts / counts.sum()
-
-
-def _tokenizer_json(folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the tokenizer of an encoder as a tokenizer.json."""
-    file = encoder_folder(folder) / folders.TOKENIZER_FILE
-    if file.is_file():
-        return read_json(file)
-    if not isinstance(tokenizer, BertTokenizer):
-        raise ValueError(
-            f"{file} does not exist, and static embeddings are stored with that file: write it "
-            "with transformers, AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
-        )
-    vocabulary, settings = tokenizer.vocabulary, tokenizer.settings
-    pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
-    special = vocabulary.special_tokens
-    written = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(
-            pieces,
-            unk_token=special.unk,
-            max_input_chars_per_word=settings["max_input_chars_per_word"],
-        )
-    )
-    written.normalizer = tokenizers.normalizers.BertNormalizer(
-        handle_chinese_chars=settings["split_cjk"],
-        strip_accents=settings["strip_accents"],
-        lowercase=settings["lowercase"],
-    )
-    written.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    written.add_special_tokens(list(special))
-    return json.loads(written.to_str())

@@ -17,6 +17,7 @@ import keras
 from keras import ops
 
 from keras_bert.checkpoints import sentence_modules
+from keras_bert.checkpoints.static_embeddings.folders import check_has_encoder
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
@@ -130,9 +131,10 @@ def trained_pooling(
         any_prompt: whether the caller puts the prompt of every text before texts, as it must.
 
     Raises:
-        ValueError: texts are lower-cased before the tokenizer; or, where none is given, there is
-            more than a pooling and a norm, or several poolings.
+        ValueError: texts are lower-cased before the tokenizer, or there is no encoder; or, where
+            none is given, there is more than a pooling and a norm, or several poolings.
     """
+    check_has_encoder(folder)
     if not sentence_modules.is_sentence_folder(folder):
         return given or "mean"
     check_keeps_case(folder)
