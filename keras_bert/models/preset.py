@@ -25,6 +25,7 @@ from keras_bert.checkpoints.gliner.settings import CONFIG_FILE as GLINER_FILE
 from keras_bert.checkpoints.gliner.settings import is_gliner_folder
 from keras_bert.checkpoints.model_classes import MODEL_CLASSES, WORD_PREDICTORS
 from keras_bert.checkpoints.sentence_modules import encoder_source
+from keras_bert.checkpoints.static_embeddings.folders import check_has_encoder
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
@@ -375,11 +376,12 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
     Raises:
         FileNotFoundError: it is no folder or has no config file.
-        ValueError: it holds an adapter, which would be passed over.
+        ValueError: it holds an adapter, which would be passed over, or static embeddings.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise hub.missing_folder(folder)
+    check_has_encoder(folder)
     if (folder / _ADAPTER_FILE).is_file():
         raise ValueError(
             f"{folder} holds an adapter of PEFT ({_ADAPTER_FILE}), which is not read: merge it "

@@ -18,6 +18,7 @@ from keras_bert import (
     SentenceEncoder,
     create_task,
     finetune,
+    load_encoder,
     load_tokenizer,
     train_few_shot,
 )
@@ -268,6 +269,8 @@ def test_data_and_folders_that_do_not_fit_are_refused(start, tmp_path):
         finetune(csv_task, data, start, tmp_path / "run", options())
     with pytest.raises(ValueError, match="static embeddings, a vector for each piece and no enc"):
         train_few_shot(data, start, tmp_path / "run", FewShotOptions())
+    with pytest.raises(ValueError, match="static embeddings, a vector for each piece and no enc"):
+        load_encoder(start)
     entries = json.loads((start / "modules.json").read_text())
     entries[1] |= {"type": "sentence_transformers.models.Dense"}
     (start / "modules.json").write_text(json.dumps(entries))

@@ -86,8 +86,9 @@ def check_has_encoder(folder: str | os.PathLike) -> None:
     """
     if is_static_folder(folder):
         raise ValueError(
-            f"{folder} holds static embeddings, a vector for each piece and no encoder, which only "
-            "the tasks retrieval and similarity train: give a folder with an encoder"
+            f"{folder} holds static embeddings, a vector for each piece and no encoder: give a "
+            "folder with an encoder; SentenceEncoder opens this one, and the tasks retrieval and "
+            "similarity train it"
         )
 
 

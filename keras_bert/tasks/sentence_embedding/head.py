@@ -157,7 +157,7 @@ class StaticEmbeddingHead(EmbeddingHead):
     model_class: ClassVar[type] = StaticEmbedder
     # A table learns at rates far above those of encoders, and from batches as large as memory
     # allows, as they cost little: see docs/search.md.
-    defaults: ClassVar[Mapping[str, Any]] = {"learning_rate": 0.02}
+    defaults: ClassVar[Mapping[str, Any]] = {"learning_rate": 0.03}
 
     model2vec: bool = False
     dropped_piece: str | None = None
