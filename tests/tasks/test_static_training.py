@@ -27,7 +27,9 @@ from keras_bert.finetuning.run import FinetuningRun
 from keras_bert.finetuning.task import TaskData
 from keras_bert.models.embedders.static_embedder import StaticEmbedder
 from keras_bert.serving.saved_model import export_saved_model
+from keras_bert.signatures.options import ExportOptions
 from keras_bert.tasks.classification.few_shot_options import FewShotOptions
+from keras_bert.tasks.kinds import kind_of
 from keras_bert.tasks.predict import predict_file
 from tests.conftest import write_csv
 from tests.retrieval.static_folders import WIDTH, byte_level, model2vec_folder, table, word_pieces
@@ -155,6 +157,11 @@ def test_a_run_learns_and_its_folder_serves(start, tmp_path):
     expected = SentenceEncoder.from_preset(tmp_path / "run").encode(TEXTS)
     served = tf.saved_model.load(str(export_saved_model(tmp_path / "run", tmp_path / "served")))
     found = served.signatures["serving_default"](text=tf.constant(TEXTS))["sentence_embedding"]
+    np.testing.assert_allclose(found, expected, **REORDERED)
+    own = FinetunedModel.load(tmp_path / "run")
+    signatures = kind_of(own.description).signatures
+    family = signatures(own.description, own.model, own.tokenizer, 128, ExportOptions())
+    found = family.answer(text=tf.constant(TEXTS))["sentence_embedding"]
     np.testing.assert_allclose(found, expected, **REORDERED)
     write_csv(tmp_path / "new.csv", ["text", "text_pair"], [("the film", TEXTS[3])])
     predict_file(tmp_path / "run", tmp_path / "new.csv", tmp_path / "out.csv")
