@@ -53,6 +53,8 @@ _PUBLIC = {
     "BertSentenceEmbedder": "models.embedders.sentence_embedder",
     "BertSparseEmbedder": "models.embedders.sparse_embedder",
     "BertMultiVectorEmbedder": "models.embedders.multi_vector_embedder",
+    "StaticEmbedder": "models.embedders.static_embedder",
+    "StaticEmbeddingConfig": "models.embedders.static_embedder",
     "BertSpanLabeler": "models.span_labeler",
     "BertBiLSTMTagger": "models.bilstm_tagger",
     "BertEntityMatcher": "models.entities.entity_matcher",
@@ -100,6 +102,7 @@ _PUBLIC = {
     "ChoiceExample": "tasks.multiple_choice.head",
     "TextHead": "tasks.classification.head",
     "EmbeddingHead": "tasks.sentence_embedding.head",
+    "StaticEmbeddingHead": "tasks.sentence_embedding.head",
     "SparseEmbeddingHead": "tasks.sentence_embedding.sparse_head",
     "MultiVectorHead": "tasks.sentence_embedding.multi_vector_head",
     "EmbeddingExample": "tasks.sentence_embedding.examples",
@@ -226,6 +229,10 @@ if TYPE_CHECKING:
         BertSentenceEmbedder as BertSentenceEmbedder,
     )
     from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder as BertSparseEmbedder
+    from keras_bert.models.embedders.static_embedder import StaticEmbedder as StaticEmbedder
+    from keras_bert.models.embedders.static_embedder import (
+        StaticEmbeddingConfig as StaticEmbeddingConfig,
+    )
     from keras_bert.models.encoder import BertEncoder as BertEncoder
     from keras_bert.models.encoder import create_encoder as create_encoder
     from keras_bert.models.entities.entity_matcher import BertEntityMatcher as BertEntityMatcher
@@ -333,6 +340,7 @@ if TYPE_CHECKING:
     from keras_bert.tasks.registry import create_task as create_task
     from keras_bert.tasks.sentence_embedding.examples import EmbeddingExample as EmbeddingExample
     from keras_bert.tasks.sentence_embedding.head import EmbeddingHead as EmbeddingHead
+    from keras_bert.tasks.sentence_embedding.head import StaticEmbeddingHead as StaticEmbeddingHead
     from keras_bert.tasks.sentence_embedding.multi_vector_head import (
         MultiVectorHead as MultiVectorHead,
     )

@@ -49,6 +49,8 @@ _INTEGER_FLAGS = {
     "length_candidates": "Lengths that are tried (seq2seq with --decoding=mask_predict; unset: 5).",
     "initial_active_dims": "Words of a text before training, in the mean; 0: as the model has them "
     "(sparse_retrieval; unset: 128, or 0 from a sparse encoder).",
+    "static_width": "Numbers of a vector of a fresh table of static embeddings for the pieces of "
+    "--init_from, with --from_scratch (retrieval, similarity; unset: what --init_from holds).",
     "projection_dim": "Numbers of a token's vector (multi_vector_retrieval; unset: as the model "
     "folder says, else 128 or the width of a narrower encoder).",
     "query_length": "Most positions of a text to search with (multi_vector_retrieval; unset: as "

@@ -35,6 +35,8 @@ _TRANSFORMERS = ("Transformer", "BERT")
 _WITH_ADAPTERS = "custom_st.Transformer"
 # Of a sparse encoder, before sentence-transformers 5.4.
 _OF_WORDS = "MLMTransformer"
+# A table in place of an encoder.
+STATIC_EMBEDDING = "StaticEmbedding"
 # What has a model for texts to be found, and something else for queries, and where it says so.
 ROUTER, ROUTER_FILE = "Router", "router_config.json"
 # Keys of before 2025 -> mode, in the order in which sentence-transformers joins several.
@@ -188,7 +190,8 @@ def encoder_folder(folder: str | os.PathLike) -> Path:
 def encoder_source(source: str | os.PathLike) -> str:
     """Returns where the encoder of a model is opened from: its folder, or one such as 0_BERT in it.
 
-    What stands behind the encoder is not looked at, and a damaged `modules.json` says nothing.
+    A table of static embeddings counts as one. What stands behind it is not looked at, and a
+    damaged `modules.json` says nothing.
 
     Args:
         source: a model folder, or `hf://org/name`.
@@ -202,7 +205,7 @@ def encoder_source(source: str | os.PathLike) -> str:
     except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
         return os.fspath(source)
     name = kind.removeprefix(_PACKAGE).rpartition(".")[2]
-    first = (*_TRANSFORMERS, _OF_WORDS)
+    first = (*_TRANSFORMERS, _OF_WORDS, STATIC_EMBEDDING)
     if kind.startswith(_PACKAGE) and name == ROUTER and (folder / ROUTER_FILE).is_file():
         # The model of texts to be found.
         routes = read_json(folder / ROUTER_FILE).get("structure") or {}

@@ -38,12 +38,20 @@ class TrainableHead(abc.ABC):
         per_position: whether the model's outputs have an axis of positions.
         learns_from_teacher: whether its logits can be learned from those of another model.
         learns_by_lora: whether the encoder and a few layers on it are all that learns.
+        learns_static: whether a table of static embeddings can learn in place of an encoder.
+        defaults: values of `FinetuningOptions` that suit its model better than those of the task.
+        static_width: numbers of a fresh table of static embeddings that is to learn; None for what
+            the model folder holds.
     """
 
     model_class: ClassVar[type[Any]]
     per_position: ClassVar[bool] = False
     learns_from_teacher: ClassVar[bool] = True
     learns_by_lora: ClassVar[bool] = True
+    learns_static: ClassVar[bool] = False
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    static_width: int | None = None
 
     @property
     def reads_pooler(self) -> bool:

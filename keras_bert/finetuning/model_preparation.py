@@ -9,6 +9,7 @@ from keras_bert.config import BertConfig
 from keras_bert.finetuning.head import TrainableHead
 from keras_bert.finetuning.options import FinetuningOptions, ResolvedOptions
 from keras_bert.models import preset, registry
+from keras_bert.models.embedders.static_embedder import StaticEmbeddingConfig
 from keras_bert.models.surgery.layer_selection import parsed_layers, select_layers
 from keras_bert.models.surgery.lora import enable_lora
 from keras_bert.training.base_optimizer import NOT_DECAYED, BaseOptimizer
@@ -41,7 +42,7 @@ def check_fresh_layers(config: BertConfig, options: FinetuningOptions) -> None:
 def create_model(
     head: TrainableHead,
     init_from: str | os.PathLike,
-    config: BertConfig,
+    config: BertConfig | StaticEmbeddingConfig,
     options: FinetuningOptions,
 ) -> Any:
     """Returns the model to fine-tune.
@@ -129,7 +130,7 @@ def finetuning_optimizer(model: Any, options: ResolvedOptions, steps: int) -> Ba
         options: rate, warmup, correction and `layer_decay`.
         steps: steps of the whole run.
     """
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = dict(model.optimizer_arguments)
     # Norms of a variant of the encoder may have other names; its user has no patterns to fix.
     learning = [weight.path for weight in model.trainable_weights]
     arguments["not_decayed"] = [

@@ -5,12 +5,12 @@ import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints.sentence_modules import encoder_source
+from keras_bert.checkpoints.static_embeddings.folders import is_static_folder
 from keras_bert.config import BertConfig
 from keras_bert.finetuning.distillation import (
     Losses,
@@ -21,6 +21,7 @@ from keras_bert.finetuning.distillation import (
 from keras_bert.finetuning.head import FinetuningHead
 from keras_bert.finetuning.model_preparation import check_fresh_layers
 from keras_bert.finetuning.options import FREE_OPTIONS, FinetuningOptions, ResolvedOptions
+from keras_bert.finetuning.start import check_fresh_table, check_table_options, read_start
 from keras_bert.finetuning.task import (
     TEST,
     TRAIN,
@@ -30,16 +31,11 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.preset import (
-    CONFIG_FILE,
-    check_opens_as_preset,
-    read_config,
-    weights_digest,
-)
+from keras_bert.models.embedders.static_embedder import StaticEmbeddingConfig
+from keras_bert.models.preset import CONFIG_FILE, check_opens_as_preset, weights_digest
 from keras_bert.models.surgery.layer_selection import check_separate_layers, parsed_layers
 from keras_bert.storage.paths import check_folder, check_no_pattern
 from keras_bert.text.base_tokenizer import Tokenizer
-from keras_bert.text.loading import load_tokenizer
 from keras_bert.training.checkpointing import latest_step
 from keras_bert.training.cluster import check_workers, is_chief
 from keras_bert.training.precision import resolved_precision
@@ -58,7 +54,7 @@ class RunPlan:
 
     Attributes:
         strategy: where it is trained.
-        init_from: the model folder to start from; of sentence-transformers that of the encoder.
+        init_from: what the model is opened from, see `Start`.
         tokenizer: of that folder.
         config: the config of the folder, or of the layers that are taken from it.
         description: the task as it is written beside the model.
@@ -74,7 +70,7 @@ class RunPlan:
     strategy: tf.distribute.Strategy
     init_from: str
     tokenizer: Tokenizer
-    config: BertConfig
+    config: BertConfig | StaticEmbeddingConfig
     description: TaskDescription
     options: ResolvedOptions
     losses: Losses
@@ -109,11 +105,11 @@ class RunPlan:
         check_folder("model_dir", model_dir)
         check_no_pattern("model_dir", model_dir)
         strategy = create_strategy(options.strategy)
-        encoder = encoder_source(init_from)
-        tokenizer = load_tokenizer(encoder)
-        config = read_config(encoder, options.ignore_config_keys)
-        tokenizer.vocabulary.check_size(config.vocab_size)
-        if options.init_layers:
+        source, tokenizer, config = read_start(init_from, task.head, options.ignore_config_keys)
+        if isinstance(config, StaticEmbeddingConfig):
+            check_table_options(options)
+            check_fresh_table(task.head, options)
+        elif options.init_layers:
             layers = parsed_layers(options.init_layers, config.num_hidden_layers)
             check_separate_layers(config)
             config = config.replace(num_hidden_layers=len(layers))
@@ -122,11 +118,12 @@ class RunPlan:
         )
         check_splits(description.head, data)
         settings = _settings(init_from, description, data, options)
-        settings["weights"] = weights_digest(encoder)
+        settings["weights"] = weights_digest(source)
         if options.teacher:
             settings["teacher"] = teacher_digest(options.teacher)
-        resolved = options.resolved(task.defaults)
-        check_fresh_layers(config, resolved)
+        resolved = options.resolved({**task.defaults, **description.head.defaults})
+        if isinstance(config, BertConfig):
+            check_fresh_layers(config, resolved)
         if resolved.patience is not None and VALIDATION not in data.splits:
             raise ValueError(
                 f"patience is {resolved.patience} but there is no validation data to wait for: add "
@@ -154,12 +151,12 @@ class RunPlan:
                 "away"
             )
         teacher = None
-        if resolved.teacher:
+        if resolved.teacher and isinstance(config, BertConfig):
             teacher = TeacherFolder.read(resolved, description, config, tokenizer)
             losses = distilled_losses(head, losses, resolved)
         return cls(
             strategy=strategy,
-            init_from=encoder,
+            init_from=source,
             tokenizer=tokenizer,
             config=config,
             description=description,
@@ -210,7 +207,7 @@ class RunPlan:
 def describe_task(
     task: Task,
     data: TaskData,
-    config: BertConfig,
+    config: BertConfig | StaticEmbeddingConfig,
     tokenizer: Tokenizer,
     init_from: str | os.PathLike,
     max_seq_length: int | None = None,
@@ -229,17 +226,20 @@ def describe_task(
     Raises:
         ValueError: the model cannot read such rows, or the data are no examples of the task.
     """
-    positions = config.max_position_embeddings
     length = max_seq_length
     if length is None:
-        default = FinetuningOptions().resolved(task.defaults).max_seq_length
-        length = min(default, positions)
-    if length > positions:
-        raise ValueError(
-            f"max_seq_length is {length} but the model has {positions} positions "
-            f"(max_position_embeddings): use at most {positions}"
-        )
-    task.head.check_config(config)
+        length = FinetuningOptions().resolved(task.defaults).max_seq_length
+    if isinstance(config, BertConfig):  # a table reads texts of any length
+        positions = config.max_position_embeddings
+        if max_seq_length is None:
+            length = min(length, positions)
+        if length > positions:
+            raise ValueError(
+                f"max_seq_length is {length} but the model has {positions} positions "
+                f"(max_position_embeddings): use at most {positions}"
+            )
+    # A head that can learn a table asks for its width alone, which both have.
+    task.head.check_config(cast(BertConfig, config))
     if TRAIN not in data.splits:
         there = ", ".join(data.splits) or "none"
         raise ValueError(
@@ -247,7 +247,8 @@ def describe_task(
         )
     for split in data.splits.values():
         task.head.check_examples(split)
-    if task.head.needs_segments(data.splits[TRAIN]) and not config.takes_pairs:
+    pairs = task.head.needs_segments(data.splits[TRAIN])  # which no head of a table does
+    if pairs and isinstance(config, BertConfig) and not config.takes_pairs:
         raise ValueError(
             f"the data has pairs of texts but the model's type_vocab_size is "
             f"{config.type_vocab_size}: it needs 2 segments; choose another model"
@@ -306,7 +307,7 @@ def _run_folder(
     model_dir: str | os.PathLike, settings: Mapping[str, Any], writes: bool
 ) -> RunFolder:
     path = Path(model_dir)
-    if (path / CONFIG_FILE).exists() and not (path / RUN_FILE).exists():
+    if holds_model(path) and not (path / RUN_FILE).exists():
         raise ValueError(
             f"{path} holds a model that no fine-tuning run wrote: choose another --model_dir, "
             "or remove it"
@@ -321,6 +322,11 @@ def _run_folder(
         added=("weights",),
         undecided={"options": {"mixed_precision": "auto"}},
     )
+
+
+def holds_model(path: Path) -> bool:
+    """Whether there is a model in a folder to be written, of a run or not."""
+    return (path / CONFIG_FILE).exists() or is_static_folder(path)
 
 
 def _fingerprint(description: TaskDescription, data: TaskData, name: str) -> str:

@@ -23,11 +23,11 @@ from keras_bert.counts import check_count
 from keras_bert.finetuning.finetune import finetune
 from keras_bert.finetuning.metrics import goodness
 from keras_bert.finetuning.options import FinetuningOptions
-from keras_bert.finetuning.plan import RunPlan
+from keras_bert.finetuning.plan import RunPlan, holds_model
 from keras_bert.finetuning.result import FinetuningResult
 from keras_bert.finetuning.run import DivergenceError
 from keras_bert.finetuning.task import TEST, VALIDATION, Task, TaskData
-from keras_bert.models.preset import CONFIG_FILE, check_opens_as_preset
+from keras_bert.models.preset import check_opens_as_preset
 from keras_bert.storage.files import null_for_nan, write_json
 from keras_bert.storage.paths import check_folder
 from keras_bert.training.cluster import is_chief
@@ -278,7 +278,7 @@ def search(
     points = _points(grid or {}, options, options.seed + seeds - 1)
     check_folder("model_dir", model_dir)
     folder = Path(model_dir)
-    if (folder / CONFIG_FILE).exists() and not (folder / RESULTS_FILE).exists():
+    if holds_model(folder) and not (folder / RESULTS_FILE).exists():
         raise ValueError(
             f"{folder} holds a model that no search wrote: choose another --model_dir, or remove it"
         )

@@ -29,6 +29,7 @@ from keras_bert.checkpoints.peft import folder as peft
 from keras_bert.checkpoints.peft.settings import CONFIG_FILE as ADAPTER_FILE
 from keras_bert.checkpoints.peft.settings import base_folder, is_adapter_folder
 from keras_bert.checkpoints.sentence_modules import encoder_source
+from keras_bert.checkpoints.static_embeddings.folders import check_has_encoder
 from keras_bert.checkpoints.torch_state import SAFETENSORS_FILE
 from keras_bert.checkpoints.variables import POOLER
 from keras_bert.config import BertConfig, find_config_file, read_json
@@ -57,9 +58,11 @@ class PresetModel(keras.Model):
     Attributes:
         frozen_layers: of the class: the layers that a new model freezes, as `inner_layers` calls
             them.
+        optimizer_arguments: of the class: what suits its optimizer better than the defaults.
     """
 
     frozen_layers: ClassVar[tuple[str, ...]] = ()
+    optimizer_arguments: ClassVar[Mapping[str, float]] = {}
 
     def __init__(self, inputs: Any, outputs: Any, **kwargs: Any):
         self._check_arguments(kwargs)
@@ -399,10 +402,12 @@ def is_ours(folder: str | os.PathLike) -> bool:
 
     Raises:
         FileNotFoundError: it is no folder or has no config file.
+        ValueError: it holds static embeddings.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise hub.missing_folder(folder)
+    check_has_encoder(folder)
     if is_adapter_folder(folder) or tf_hub.is_saved_model(folder) or is_gliner_folder(folder):
         return False
     try:

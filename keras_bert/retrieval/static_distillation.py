@@ -6,36 +6,27 @@ A piece weighs a / (a + p), p how probable it is (smooth inverse frequency, Aror
 https://openreview.net/forum?id=SyK00v5xx): what stands in every text says little about one.
 """
 
-import json
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tokenizers
 
-from keras_bert.checkpoints.sentence_modules import encoder_folder
 from keras_bert.checkpoints.static_embeddings import folders
-from keras_bert.config import read_json
 from keras_bert.counts import check_count, check_number, needed_count
 from keras_bert.models.finite_outputs import check_finite
 from keras_bert.progress import Progress
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions, PoolingChoice
 from keras_bert.storage import hub
-from keras_bert.storage.files import write_json
 from keras_bert.storage.new_folder import check_nothing_there, new_folder
 from keras_bert.storage.text_lines import check_strings
 from keras_bert.tasks.feature_extraction.pooling import sentence_settings
 from keras_bert.tasks.feature_extraction.signatures import SENTENCE_EMBEDDING, EncoderSignatures
 from keras_bert.text.base_tokenizer import Tokenizer
-from keras_bert.text.framing import BERT_TOKENS
-from keras_bert.text.loading import load_tokenizer
 from keras_bert.text.packing import pack
-from keras_bert.text.tokenizer import BertTokenizer
+from keras_bert.text.wordpiece.tokenizer_json import tokenizer_json
 
 _TEXTS_AT_A_TIME = 1000
 
@@ -105,7 +96,7 @@ def distill_static_embeddings(
     assert isinstance(family, EncoderSignatures)
     # "[MASK]" in a text is that token, as in every folder of static embeddings.
     tokenizer = family.tokenizer.with_settings(keep_special_tokens=True)
-    stored = _tokenizer_json(local, tokenizer)
+    stored = tokenizer_json(local, tokenizer)
     weights = np.ones(len(tokenizer.vocabulary))
     if sif_coefficient is not None:
         weights = sif_coefficient / (sif_coefficient + _probabilities(tokenizer, texts))
@@ -161,63 +152,3 @@ def _probabilities(tokenizer: Tokenizer, texts: Sequence[str] | None) -> np.ndar
         if not counts.any():
             raise ValueError("texts hold no piece of the vocabulary: give texts to count in")
     return counts / counts.sum()
-
-
-def _tokenizer_json(folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
-    """Returns the tokenizer of an encoder as a tokenizer.json, which alone says all of it.
-
-    Raises:
-        ValueError: there is no such file, or it would be opened as another tokenizer.
-    """
-    if isinstance(tokenizer, BertTokenizer):
-        # Not the file of the folder: others beside it may have the last word on its settings.
-        stored = _word_pieces(tokenizer)
-    else:
-        file = encoder_folder(folder) / folders.TOKENIZER_FILE
-        if not file.is_file():
-            raise ValueError(
-                f"{file} does not exist, and static embeddings are stored with that file: write it "
-                "with transformers, AutoTokenizer.from_pretrained(folder).save_pretrained(folder)"
-            )
-        stored = read_json(file)
-    # Opened as it will be, before the encoder works for minutes.
-    with tempfile.TemporaryDirectory() as scratch:
-        write_json(Path(scratch) / folders.TOKENIZER_FILE, stored)
-        try:
-            opened = load_tokenizer(scratch, keep_special_tokens=True)
-        except ValueError as error:
-            reason = str(error).replace(f"{scratch}{os.sep}", "")
-            raise ValueError(
-                f"{folder} has a tokenizer that a folder of static embeddings cannot hold: {reason}"
-            ) from None
-    if (opened.vocabulary.tokens, opened.settings) != (
-        tokenizer.vocabulary.tokens,
-        tokenizer.settings,
-    ):
-        raise ValueError(
-            f"{folder}: {folders.TOKENIZER_FILE} has other pieces or settings than the files "
-            "beside it: take all of them from one model"
-        )
-    return stored
-
-
-def _word_pieces(tokenizer: BertTokenizer) -> dict[str, Any]:
-    """Returns a WordPiece tokenizer as a tokenizer.json."""
-    vocabulary, settings = tokenizer.vocabulary, tokenizer.settings
-    pieces = {piece: number for number, piece in enumerate(vocabulary.tokens)}
-    written = tokenizers.Tokenizer(
-        tokenizers.models.WordPiece(
-            pieces,
-            unk_token=vocabulary.special_tokens.unk,
-            max_input_chars_per_word=settings["max_input_chars_per_word"],
-        )
-    )
-    written.normalizer = tokenizers.normalizers.BertNormalizer(
-        handle_chinese_chars=settings["split_cjk"],
-        strip_accents=settings["strip_accents"],
-        lowercase=settings["lowercase"],
-    )
-    written.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    # Those that are special where such a file is opened: of MPNet's vocabulary, too.
-    written.add_special_tokens([token for token in BERT_TOKENS if token in vocabulary])
-    return json.loads(written.to_str())

@@ -11,13 +11,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_bert.checkpoints.sentence_modules import encoder_source
 from keras_bert.counts import needed_count
 from keras_bert.finetuning.encoded_rows import EncodedRows
 from keras_bert.finetuning.head import FinetuningHead, PerExample
 from keras_bert.finetuning.inference import InferenceRunner
 from keras_bert.finetuning.model_preparation import leave_out_unread
 from keras_bert.finetuning.plan import describe_task
+from keras_bert.finetuning.start import read_start
 from keras_bert.finetuning.task import (
     TEST,
     TRAIN,
@@ -27,7 +27,6 @@ from keras_bert.finetuning.task import (
     TaskData,
     TaskDescription,
 )
-from keras_bert.models.preset import read_config
 from keras_bert.models.task_model import TaskModel
 from keras_bert.storage.files import atomic_folder
 from keras_bert.storage.paths import check_local, check_replaceable
@@ -149,15 +148,14 @@ class FinetunedModel(AnsweringModel):
         """
         _check_data(data)
         _check_policy(keras.dtype_policies.get(dtype or keras.config.dtype_policy()))
-        encoder = encoder_source(init_from)
-        tokenizer = load_tokenizer(encoder)
-        config = read_config(encoder)
-        tokenizer.vocabulary.check_size(config.vocab_size)
+        source, tokenizer, config = read_start(init_from, task.head)
         description = describe_task(task, data, config, tokenizer, init_from, max_seq_length)
         head = description.head
-        model = head.model_class.from_preset(
-            encoder, seed=seed, dtype=dtype, **head.model_arguments()
-        )
+        arguments = {"seed": seed, "dtype": dtype, **head.model_arguments()}
+        if head.static_width is None:
+            model = head.model_class.from_preset(source, **arguments)
+        else:
+            model = head.model_class(config, **arguments)
         if data.splits.get(TRAIN) and type(head).prepare is not FinetuningHead.prepare:
             examples, length = data.splits[TRAIN], description.max_seq_length
             head.prepare(model, head.encode(tokenizer, examples, length, "tokenizing"))

@@ -32,10 +32,13 @@ from keras_bert.tasks.question_answering.head import SpanHead
 from keras_bert.tasks.question_answering.signatures import SpanSignatures, with_null_threshold
 from keras_bert.tasks.question_answering.squad_files import read_questions_to_predict
 from keras_bert.tasks.sentence_embedding.embedding_files import read_pairs_to_predict
-from keras_bert.tasks.sentence_embedding.head import EmbeddingHead
+from keras_bert.tasks.sentence_embedding.head import EmbeddingHead, StaticEmbeddingHead
 from keras_bert.tasks.sentence_embedding.multi_vector_head import MultiVectorHead
 from keras_bert.tasks.sentence_embedding.multi_vector_signatures import multi_vector_signatures
-from keras_bert.tasks.sentence_embedding.signatures import embedding_signatures
+from keras_bert.tasks.sentence_embedding.signatures import (
+    embedding_signatures,
+    static_embedding_signatures,
+)
 from keras_bert.tasks.sentence_embedding.sparse_head import SparseEmbeddingHead
 from keras_bert.tasks.sentence_embedding.sparse_signatures import sparse_signatures
 from keras_bert.tasks.seq2seq.head import Seq2SeqHead
@@ -142,6 +145,12 @@ KINDS: dict[str, TaskKind] = {
         models="trained vectors of texts",
         head=EmbeddingHead,
         signatures=embedding_signatures,
+        read=read_pairs_to_predict,
+    ),
+    StaticEmbeddingHead.kind: TaskKind(
+        models="trained static embeddings",
+        head=StaticEmbeddingHead,
+        signatures=static_embedding_signatures,
         read=read_pairs_to_predict,
     ),
     SparseEmbeddingHead.kind: TaskKind(

@@ -11,8 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import tensorflow as tf
-import tokenizers
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file
 
 from keras_bert import SentenceEncoder, TextIndex, load_tokenizer
 from keras_bert.retrieval.static_distillation import distill_static_embeddings
@@ -21,74 +20,21 @@ from keras_bert.serving.saved_model import export_saved_model
 from keras_bert.serving.served_folder import open_signatures
 from keras_bert.signatures.options import ExportOptions
 from tests import command_process
+from tests.retrieval.static_folders import (
+    WIDTH,
+    byte_level,
+    model2vec_folder,
+    table,
+    unigram,
+    word_pieces,
+)
 from tests.tolerances import ORACLE, REORDERED
 
 REPOSITORY = Path(__file__).parents[2]
-WIDTH = 6
 TEXTS = [
     *("the film was good", "", "The FILM, Zoë!", "\u0e01 film", "xyz", "[MASK] the</s> <unk>"),
     "good " * 40,
 ]
-PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-PIECES += ["the", "film", "was", "good", ",", "!", "zoe", "##s"]
-
-
-def word_pieces():
-    """BERT's, with the rows that its tokenizer makes."""
-    model = tokenizers.models.WordPiece(
-        {piece: number for number, piece in enumerate(PIECES)}, unk_token="[UNK]"
-    )
-    made = tokenizers.Tokenizer(model)
-    made.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=True)
-    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-    made.add_special_tokens(PIECES[:5])
-    made.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    return made
-
-
-def byte_level():
-    """RoBERTa's."""
-    special = ["<s>", "<pad>", "</s>", "<unk>"]
-    made = tokenizers.Tokenizer(tokenizers.models.BPE())
-    made.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = tokenizers.decoders.ByteLevel()
-    trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=280,
-        special_tokens=[*special, "<mask>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator(["the film was good, the film"] * 4, trainer)
-    made.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True)
-    return made
-
-
-def unigram():
-    """XLM-R's."""
-    pieces = [("<s>", 0.0), ("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("▁", -2.0)]
-    pieces += [("▁the", -3.0), ("▁film", -4.0), ("▁was", -4.5), ("▁good", -5.0), ("o", -6.0)]
-    pieces += [("good", -7.0), ("<mask>", 0.0)]
-    made = tokenizers.Tokenizer(tokenizers.models.Unigram(pieces, unk_id=3))
-    steps = tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()
-    made.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(list(steps))
-    made.add_special_tokens(["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
-    made.post_processor = tokenizers.processors.TemplateProcessing(
-        "<s> $A </s>", "<s> $A </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)]
-    )
-    return made
-
-
-def table(tokenizer, dtype=np.float32):
-    shape = [tokenizer.get_vocab_size(), WIDTH]
-    return np.random.default_rng(5).normal(size=shape).astype(dtype)
-
-
-def model2vec_folder(folder, tokenizer, tensors, **config):
-    folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
-    save_file(tensors, folder / "model.safetensors")
-    (folder / "config.json").write_text(json.dumps({"model_type": "model2vec", **config}))
-    return folder
 
 
 @pytest.mark.oracle

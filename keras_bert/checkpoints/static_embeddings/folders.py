@@ -3,7 +3,8 @@
 Model2Vec             config.json with model_type "model2vec"; model.safetensors with `embeddings`
                       [V, W], perhaps `mapping` [V] to fewer rows and `weights` [V]; tokenizer.json
 sentence-transformers modules.json that begins with StaticEmbedding, in whose folder
-                      model.safetensors has `embedding.weight` [V, W]; tokenizer.json beside it
+                      model.safetensors has `embedding.weight` [V, W]; tokenizer.json beside it,
+                      whose `truncation` says to how many pieces texts are cut, if to any
 
 Model2Vec writes a modules.json, too, and leaves unknown pieces out of the mean, which
 sentence-transformers does not: a folder of Model2Vec is read as Model2Vec reads it.
@@ -11,6 +12,7 @@ sentence-transformers does not: a folder of Model2Vec is read as Model2Vec reads
 
 import dataclasses
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,12 @@ import numpy as np
 
 from keras_bert.checkpoints import sentence_modules, sentence_prompts, torch_state
 from keras_bert.checkpoints.name_table import Tensors
-from keras_bert.checkpoints.sentence_modules import MODULES_FILE, Normalize, SentenceModules
+from keras_bert.checkpoints.sentence_modules import (
+    MODULES_FILE,
+    STATIC_EMBEDDING,
+    Normalize,
+    SentenceModules,
+)
 from keras_bert.config import read_json
 from keras_bert.counts import check_count
 from keras_bert.storage.files import write_json
@@ -27,14 +34,15 @@ TOKENIZER_FILE = "tokenizer.json"
 
 _CONFIG_FILE = "config.json"
 _MODEL_TYPE = "model2vec"
-_MODULE = "StaticEmbedding"
-_MODULE_CLASS = f"sentence_transformers.models.{_MODULE}"
+_MODULE_CLASS = f"sentence_transformers.models.{STATIC_EMBEDDING}"
 _NORMALIZE_CLASS = "sentence_transformers.models.Normalize"
-_FOLDER, _NORM_FOLDER = f"0_{_MODULE}", "1_Normalize"
+_NORM_FOLDER = "1_Normalize"
+_HERE = "."  # the path of a module beside modules.json, as Model2Vec writes it
 # What Model2Vec cuts texts to where its config.json says nothing.
 _MAX_LENGTH = 512
 _TABLE, _MODEL2VEC_TABLE = "embedding.weight", "embeddings"
 _MAPPING, _WEIGHTS = "mapping", "weights"
+_TRUNCATION = "truncation"  # of tokenizer.json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +55,15 @@ class StaticTable:
             pieces of a text, None for all.
         tokenizer_folder: where its tokenizer.json lies.
         drops_unknown: whether unknown pieces are left out of the mean.
-        cuts_characters: whether texts are cut to as many times the median length of a piece as they
-            may have pieces, before they are cut into these.
+        is_model2vec: whether the form is that of Model2Vec. Then texts are cut to as many times the
+            median length of a piece as they may have pieces, before they are cut into these.
     """
 
     vectors: np.ndarray
     modules: SentenceModules
     tokenizer_folder: Path
     drops_unknown: bool
-    cuts_characters: bool
+    is_model2vec: bool
 
 
 def is_static_folder(folder: str | os.PathLike) -> bool:
@@ -65,6 +73,23 @@ def is_static_folder(folder: str | os.PathLike) -> bool:
         ValueError: `config.json` or `modules.json` in it is damaged.
     """
     return _is_model2vec(Path(folder)) or _is_static_module(Path(folder))
+
+
+def check_has_encoder(folder: str | os.PathLike) -> None:
+    """Refuses a folder of static embeddings where an encoder is needed.
+
+    Args:
+        folder: a local folder.
+
+    Raises:
+        ValueError: it is one, or a file in it is damaged.
+    """
+    if is_static_folder(folder):
+        raise ValueError(
+            f"{folder} holds static embeddings, a vector for each piece and no encoder: give a "
+            "folder with an encoder; SentenceEncoder opens this one, and the tasks retrieval and "
+            "similarity train it"
+        )
 
 
 def read(folder: str | os.PathLike) -> StaticTable:
@@ -78,13 +103,13 @@ def read(folder: str | os.PathLike) -> StaticTable:
     folder = Path(folder)
     if _is_model2vec(folder):
         return _read_model2vec(folder)
-    (_, path), *rest = sentence_modules.module_list(folder, (_MODULE,), "static embedding")
+    (_, path), *rest = sentence_modules.module_list(folder, (STATIC_EMBEDDING,), "static embedding")
     prompts = sentence_prompts.read(folder)
     inner = folder / path
     length = _truncation(inner)
     modules = SentenceModules(
         ("mean",),
-        sentence_modules.read_steps(folder, rest, f"{_MODULE}, and then"),
+        sentence_modules.read_steps(folder, rest, f"{STATIC_EMBEDDING}, and then"),
         length,
         prompt=prompts.default,
         prompts=prompts.by_name,
@@ -98,28 +123,27 @@ def read(folder: str | os.PathLike) -> StaticTable:
 
 
 def write(
-    folder: Path, vectors: np.ndarray, tokenizer: dict[str, Any], normalize: bool, model2vec: bool
+    folder: Path,
+    vectors: np.ndarray,
+    tokenizer: Mapping[str, Any],
+    normalize: bool,
+    model2vec: bool,
 ) -> None:
     """Writes a folder, which `read`, Model2Vec and sentence-transformers open.
 
     Args:
-        folder: exists, and is empty.
+        folder: exists; other files in it stay.
         vectors: a row for each piece, float32 or float16 [V, W].
         tokenizer: content of the tokenizer.json.
         normalize: whether vectors of texts are divided by their length.
         model2vec: whether the form is that of Model2Vec, else that of sentence-transformers.
     """
+    torch_state.write({_MODEL2VEC_TABLE if model2vec else _TABLE: vectors}, folder)
     # Neither library pads, and each has a length of its own.
-    tokenizer = tokenizer | {"truncation": None, "padding": None}
-    inner = folder if model2vec else folder / _FOLDER
-    inner.mkdir(exist_ok=True)
-    torch_state.write({_MODEL2VEC_TABLE if model2vec else _TABLE: vectors}, inner)
-    write_json(inner / TOKENIZER_FILE, tokenizer)
-    entries = [
-        {"idx": 0, "name": "0", "path": "." if model2vec else _FOLDER, "type": _MODULE_CLASS}
-    ]
+    write_json(folder / TOKENIZER_FILE, {**tokenizer, _TRUNCATION: None, "padding": None})
+    entries = [{"idx": 0, "name": "0", "path": _HERE, "type": _MODULE_CLASS}]
     if normalize:
-        (folder / _NORM_FOLDER).mkdir()
+        (folder / _NORM_FOLDER).mkdir(exist_ok=True)
         write_json(folder / _NORM_FOLDER / _CONFIG_FILE, {})
         entries.append({"idx": 1, "name": "1", "path": _NORM_FOLDER, "type": _NORMALIZE_CLASS})
     if model2vec:
@@ -133,13 +157,27 @@ def write(
         }
         write_json(folder / _CONFIG_FILE, config)
     else:
-        settings: dict[str, Any] = {
-            "prompts": {},
-            "default_prompt_name": None,
-            "similarity_fn_name": "cosine",
-        }
-        write_json(folder / sentence_prompts.MODEL_FILE, settings)
+        sentence_prompts.write(folder, "", "", prompts={})
     write_json(folder / MODULES_FILE, entries)
+
+
+def write_settings(folder: Path, max_length: int, query: str, document: str) -> None:
+    """Writes how texts are read into a folder that `write` has made.
+
+    Args:
+        folder: holds the table.
+        max_length: the most pieces of a text.
+        query: stands before texts to search with.
+        document: stands before texts to be found.
+    """
+    file = folder / TOKENIZER_FILE
+    truncation = {"direction": "Right", "strategy": "LongestFirst", "stride": 0}
+    write_json(file, {**read_json(file), _TRUNCATION: {**truncation, "max_length": max_length}})
+    if _is_model2vec(folder):
+        file = folder / _CONFIG_FILE
+        write_json(file, {**read_json(file), "max_length": max_length})
+    if query or document:
+        sentence_prompts.write(folder, query, document)
 
 
 def _is_model2vec(folder: Path) -> bool:
@@ -150,7 +188,7 @@ def _is_model2vec(folder: Path) -> bool:
 def _is_static_module(folder: Path) -> bool:
     file = folder / MODULES_FILE
     entries = sentence_modules.module_entries(file) if file.is_file() else []
-    return bool(entries) and entries[0][0].endswith(f".{_MODULE}")
+    return bool(entries) and entries[0][0].endswith(f".{STATIC_EMBEDDING}")
 
 
 def _read_model2vec(folder: Path) -> StaticTable:

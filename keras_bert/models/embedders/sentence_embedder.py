@@ -18,6 +18,7 @@ from keras import ops
 
 from keras_bert.checkpoints import sentence_modules
 from keras_bert.checkpoints.m3 import folder as m3
+from keras_bert.checkpoints.static_embeddings.folders import check_has_encoder
 from keras_bert.choices import TokenPooling
 from keras_bert.config import BertConfig
 from keras_bert.features import INPUT_MASK
@@ -132,9 +133,10 @@ def trained_pooling(
         any_prompt: whether the caller puts the prompt of every text before texts, as it must.
 
     Raises:
-        ValueError: texts are lower-cased before the tokenizer; or, where none is given, there is
-            more than a pooling and a norm, or several poolings.
+        ValueError: texts are lower-cased before the tokenizer, or there is no encoder; or, where
+            none is given, there is more than a pooling and a norm, or several poolings.
     """
+    check_has_encoder(folder)
     if not sentence_modules.is_sentence_folder(folder):
         stored = m3.DENSE.pooling[0] if m3.is_m3_folder(folder) else "mean"
         return given or cast(TokenPooling, stored)

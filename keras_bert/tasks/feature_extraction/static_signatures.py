@@ -33,6 +33,43 @@ _DTYPES = ("float32", "bfloat16")
 _TABLE_DTYPES = (np.float32, np.float16, ml_dtypes.bfloat16, np.int8)
 
 
+class StaticPieces:
+    """Texts as the pieces whose rows are averaged: no special token stands around them.
+
+    Args:
+        tokenizer: with the pieces of the table.
+        max_length: the most pieces of a text; None takes all.
+        drops_unknown: whether unknown pieces are left out of the mean.
+        cuts_characters: whether texts are cut to `max_length` times the median length of a piece
+            first, as in Model2Vec.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        max_length: int | None,
+        drops_unknown: bool,
+        cuts_characters: bool,
+    ):
+        self._tokenizer, self._most = tokenizer, max_length
+        self._unknown = tokenizer.vocabulary.unk_id if drops_unknown else None
+        self._most_characters = None
+        if cuts_characters and max_length is not None:
+            median = np.median([len(token) for token in tokenizer.vocabulary.tokens])
+            self._most_characters = max_length * int(median)
+
+    def __call__(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Returns int32 [N, pieces] of strings [N]."""
+        if self._most_characters is not None:
+            texts = tf.strings.substr(texts, 0, self._most_characters, unit="UTF8_CHAR")
+        ids = self._tokenizer(texts)  # [N, pieces], without special tokens
+        if self._most is not None:
+            ids = ids[:, : self._most]
+        if self._unknown is not None:
+            ids = tf.ragged.boolean_mask(ids, ids != self._unknown)
+        return ids
+
+
 class StaticVectors(SentenceVectors):
     """The table, and what is behind the mean of its rows.
 
@@ -106,12 +143,12 @@ class StaticSignatures(SignatureFamily):
         )
         self.tokenizer, self.options = tokenizer, options
         self._prompts = modules
-        self._most = options.max_seq_length or modules.max_seq_length
-        self._unknown = tokenizer.vocabulary.unk_id if table.drops_unknown else None
-        self._most_characters = None
-        if table.cuts_characters and self._most is not None:
-            median = np.median([len(token) for token in tokenizer.vocabulary.tokens])
-            self._most_characters = self._most * int(median)
+        self._pieces = StaticPieces(
+            tokenizer,
+            options.max_seq_length or modules.max_seq_length,
+            table.drops_unknown,
+            table.is_model2vec,
+        )
 
     @property
     def shares_rows(self) -> bool:
@@ -138,11 +175,4 @@ class StaticSignatures(SignatureFamily):
 
     def vectors(self, text: tf.Tensor) -> Tensors:
         """Returns the vectors of texts as they stand, whatever prompt the folder has."""
-        if self._most_characters is not None:
-            text = tf.strings.substr(text, 0, self._most_characters, unit="UTF8_CHAR")
-        ids = self.tokenizer(text)  # [N, pieces], without special tokens
-        if self._most is not None:
-            ids = ids[:, : self._most]
-        if self._unknown is not None:
-            ids = tf.ragged.boolean_mask(ids, ids != self._unknown)
-        return {SENTENCE_EMBEDDING: self.model.of_pieces(ids)}
+        return {SENTENCE_EMBEDDING: self.model.of_pieces(self._pieces(text))}

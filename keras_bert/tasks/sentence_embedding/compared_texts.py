@@ -12,6 +12,7 @@ import tensorflow as tf
 from keras_bert.checkpoints import sentence_prompts
 from keras_bert.checkpoints.sentence_modules import is_sentence_folder, modules_folder
 from keras_bert.checkpoints.sparse_modules import is_sparse_folder
+from keras_bert.checkpoints.static_embeddings.folders import is_static_folder
 from keras_bert.counts import check_number
 from keras_bert.finetuning.encoded_rows import EncodedRows, pack_texts
 from keras_bert.finetuning.head import FinetuningHead
@@ -128,10 +129,13 @@ class ComparedTextsHead(FinetuningHead):
         done: Callable[[int], None],
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
         """Returns ids and segments of the texts of all rows, [texts, pieces]; see `pack_texts`."""
-        prompts = self.query_prompt or "", self.document_prompt or ""
-        read = [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
         preprocessor = BertPreprocessor(tokenizer, max_seq_length, pad_to="longest")
-        return pack_texts(preprocessor, read, None, done)
+        return pack_texts(preprocessor, self.read_texts(rows), None, done)
+
+    def read_texts(self, rows: Sequence[Sequence[str]]) -> list[str]:
+        """Returns the texts of all rows one behind the other, with what stands before them."""
+        prompts = self.query_prompt or "", self.document_prompt or ""
+        return [prompts[place > 0] + text for row in rows for place, text in enumerate(row)]
 
     def check_smoothing(self, label_smoothing: float) -> None:
         """Refuses label smoothing.
@@ -181,7 +185,7 @@ class ComparedTextsHead(FinetuningHead):
     def prompts_of(self, folder: str | os.PathLike) -> dict[str, str]:
         """Returns the prompts of a folder, those that are not asked for otherwise, by field."""
         local = hub.local_folder(folder)
-        if not (is_sentence_folder(local) or is_sparse_folder(local)):
+        if not (is_sentence_folder(local) or is_sparse_folder(local) or is_static_folder(local)):
             return {}
         prompts = sentence_prompts.read(modules_folder(local))
         found = {"query_prompt": prompts.query, "document_prompt": prompts.document}

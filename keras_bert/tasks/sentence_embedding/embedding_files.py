@@ -93,6 +93,7 @@ def _task(
     document_prompt: str | None = None,
     teacher_weight: float | None = None,
     teacher_temperature: float | None = None,
+    static_width: int | None = None,
 ) -> Task:
     """Returns a task of vectors; training data has one of the forms of this module's docstring.
 
@@ -120,6 +121,8 @@ def _task(
         teacher_weight: part of a teacher's scores in the loss, from 0 to 1; None is 0.5. Where the
             training data has none it is refused, as is the next one.
         teacher_temperature: divides a teacher's scores; None is 1.
+        static_width: numbers of a fresh table of static embeddings over the pieces of the model
+            folder, which learns in place of the folder's encoder; None for what the folder holds.
 
     Raises:
         ValueError: an argument is out of its range, or two columns are one.
@@ -148,6 +151,7 @@ def _task(
         matryoshka_dims=matryoshka_dims,
         query_prompt=query_prompt,
         document_prompt=document_prompt,
+        static_width=static_width,
         **given,
     )
     metrics = similarity_metrics if scored else ranking_metrics

@@ -13,6 +13,7 @@ from keras_bert.models.document_classifier import BertDocumentClassifier
 from keras_bert.models.embedders.multi_vector_embedder import BertMultiVectorEmbedder
 from keras_bert.models.embedders.sentence_embedder import BertSentenceEmbedder
 from keras_bert.models.embedders.sparse_embedder import BertSparseEmbedder
+from keras_bert.models.embedders.static_embedder import StaticEmbedder
 from keras_bert.models.entities.entity_matcher import BertEntityMatcher
 from keras_bert.models.masked_lm import BertMaskedLM
 from keras_bert.models.pretrainer import BertPretrainer
@@ -249,7 +250,7 @@ def check_explained(model_class: type) -> None:
             "give a classifier, a tagger, multiple choice or a model that answers questions, or "
             "predict without --explain"
         )
-    embedders = BertSentenceEmbedder | BertSparseEmbedder | BertMultiVectorEmbedder
+    embedders = BertSentenceEmbedder | BertSparseEmbedder | BertMultiVectorEmbedder | StaticEmbedder
     if issubclass(model_class, embedders):
         raise ValueError(
             f"the model is a {model_class.__name__}, which gives vectors, no answer that could be "
