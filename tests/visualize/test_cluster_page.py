@@ -147,6 +147,7 @@ def test_the_page_draws_and_answers(width, dark, browser, path, clusters):
     assert browser.run("document.getElementById('members').hidden")
     browser.click("[data-cluster='1']")
     assert text(browser, "#members-heading") == "Cluster 1: rain"
+    assert text(browser, "#members-note") == "3 texts, the nearest to its centre first."
     listed = browser.run(
         "[...document.querySelectorAll('#members .words')].map(e => e.textContent)"
     )
