@@ -16,7 +16,8 @@ cluster and not elsewhere (class-based TF-IDF). Empty texts are in no cluster an
 --output is a table (.csv) with the columns number (the place of the text, from 0), text, cluster
 (from 0, the largest; -1 for none), name and similarity (the cosine with the mean of its cluster).
 --duplicates is a table with the columns score, number, other_number, text and other_text: the pairs
-whose cosine is --duplicate_threshold or more, the most similar first, --max_pairs at most.
+whose cosine is --duplicate_threshold or more, the most similar first, --max_pairs at most, of each
+text the 100 nearest.
 --html is a page with a map of the texts, the clusters, and the pairs of --duplicates. The map has
 the two directions in which the vectors differ most; with --projection=tsne, which needs
 scikit-learn, texts lie beside those that are like them.

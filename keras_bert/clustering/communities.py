@@ -41,7 +41,7 @@ def community_detection(
         ValueError: the vectors have another form or are not finite, the threshold is no cosine, or
             the size is below 1.
     """
-    check_cosine("threshold", threshold)
+    threshold = check_cosine("threshold", threshold)
     needed_count("min_community_size", min_community_size)
     unit = comparable_vectors(vectors)
     near = np.zeros(len(unit), np.int64)  # [N]: how many are near to each, itself among them

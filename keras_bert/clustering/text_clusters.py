@@ -30,7 +30,8 @@ class TextCluster(NamedTuple):
     """Texts that are alike.
 
     Attributes:
-        words: up to ten words that tell them from all others, the most telling first.
+        words: up to ten words that tell them from all others, the most telling first; each is a
+            pair of `word` and its `weight` by class-based TF-IDF.
         members: the numbers of the texts, the nearest to the centre first.
     """
 

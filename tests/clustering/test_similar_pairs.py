@@ -90,6 +90,9 @@ def test_groups_are_around_those_with_most_neighbours(monkeypatch):
         monkeypatch.setattr("keras_bert.clustering.communities._CENTRES", several)
         found = community_detection(vectors, np.cos(np.deg2rad(15)), 3)
         assert [(group[0], {*group}) for group in found] == [(1, {0, 1, 2}), (4, {3, 4, 5})]
+    # 14 is taken by 0, so it is no centre of 27 and 28, to which it is near.
+    found = community_detection(at_degrees(0, -14, -13, -12, 14, 27, 28), np.cos(np.deg2rad(15)), 2)
+    assert [(group[0], {*group}) for group in found] == [(0, {0, 1, 2, 3, 4}), (5, {5, 6})]
     assert community_detection(np.zeros([0, 3])) == []
     assert community_detection(np.zeros([20, 3])) == []  # vectors of zeros are near to nothing
 

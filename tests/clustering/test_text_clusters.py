@@ -18,6 +18,7 @@ from keras_bert import (
     paraphrase_mining,
 )
 from tests import command_process
+from tests.conftest import write_csv
 from tests.signatures.tiny_models import random_texts
 from tests.tolerances import REORDERED
 
@@ -165,8 +166,7 @@ def read(path):
 def test_the_command_writes_tables_and_a_page(model_folder, tmp_path):
     shutil.copytree(model_folder("encoder"), tmp_path / "model")
     texts = [*random_texts(30, seed=3, longest=12), "the film", "the film", ""]
-    rows = "".join(f"{number},{text!r}\n" for number, text in enumerate(texts))
-    (tmp_path / "reviews.csv").write_text(f"number,review\n{rows}".replace("'", '"'))
+    write_csv(tmp_path / "reviews.csv", ["number", "review"], [*enumerate(texts)])
     vectors = TextIndex.build(
         SentenceEncoder.from_preset(tmp_path / "model", pooling="mean"), texts
     ).vectors

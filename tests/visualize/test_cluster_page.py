@@ -70,6 +70,20 @@ def test_a_page_of_many_texts_shows_some_and_lists_all_clusters(clusters, monkey
     assert "Near-duplicates" not in page
 
 
+@pytest.mark.parametrize("count", [2, 8])
+def test_a_map_keeps_neighbours_together(count, clusters, monkeypatch):
+    few = TextClusters(TEXTS[:count], vectors()[:count], LABELS[:count])
+    page = show_clusters(few, projection="tsne").html()
+    data = data_of(page)
+    assert "The map shows all texts by t-SNE: near neighbours lie together" in page
+    assert len(data["x"]) == count and max(*data["x"], *data["y"]) == 1000
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match="a map by t-SNE needs scikit-learn: pip install scikit-l"):
+        show_clusters(few, projection="tsne")
+    with pytest.raises(ValueError, match="projection is 'umap': choose one of pca, tsne"):
+        show_clusters(few, projection="umap")
+
+
 def test_few_texts_and_wrong_pairs(clusters):
     for texts in ([], ["one"]):
         alone = TextClusters(texts, np.ones([len(texts), 4]), [-1] * len(texts))
@@ -133,6 +147,7 @@ def test_the_page_draws_and_answers(width, dark, browser, path, clusters):
     assert browser.run("document.getElementById('members').hidden")
     browser.click("[data-cluster='1']")
     assert text(browser, "#members-heading") == "Cluster 1: rain"
+    assert text(browser, "#members-note") == "3 texts, the nearest to its centre first."
     listed = browser.run(
         "[...document.querySelectorAll('#members .words')].map(e => e.textContent)"
     )

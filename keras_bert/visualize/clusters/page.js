@@ -163,7 +163,7 @@ function listMembers() {
   const all = data.sizes[cluster];
   byId("members-note").textContent =
     listed.length < all
-      ? `${listed.length} of ${all} texts, the nearest to its centre first.`
+      ? `${listed.length} of its ${all} texts: of those on the map the nearest to its centre.`
       : `${all} texts, the nearest to its centre first.`;
   byId("members-list").replaceChildren(
     ...listed.map((point) => {
