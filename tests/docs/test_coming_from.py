@@ -109,6 +109,7 @@ OF_SENTENCE_TRANSFORMERS = {
 
 OF_MODEL2VEC = ("StaticModel",)
 OF_GLINER = ("GLiNER", "UniEncoderSpanGLiNER", "flat_ner", "multi_label")
+OF_PEFT = ("PeftModel",)
 
 
 @pytest.mark.oracle
@@ -135,6 +136,15 @@ def test_names_of_model2vec_exist():
 
 
 @pytest.mark.oracle
+def test_names_of_peft_exist():
+    import peft
+
+    names = [text for _, text in spans(0) if text.partition(".")[0] in OF_PEFT]
+    assert len(names) == 2
+    assert all(_resolves(peft, name) for name in names)
+
+
+@pytest.mark.oracle
 def test_names_of_transformers_exist():
     import transformers
 
@@ -150,7 +160,7 @@ def test_names_of_transformers_exist():
     problems = {"multi_label_classification", "regression"}
     for _, text in (pair for pair in spans(0) if pair[0] == "Hugging Face transformers"):
         name, arguments = NAME.fullmatch(text).groups()
-        if name.partition(".")[0] in OF_GLINER + OF_MODEL2VEC:
+        if name.partition(".")[0] in OF_GLINER + OF_MODEL2VEC + OF_PEFT:
             continue
         if name == "pipeline":
             assert arguments.strip('"') in transformers.pipelines.SUPPORTED_TASKS

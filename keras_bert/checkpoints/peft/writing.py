@@ -94,13 +94,16 @@ def write(
             tensors[f"{PREFIX}{layer}.lora_B.weight"] = np.ascontiguousarray(part)  # [O, r]
     encoder = {row.ours for row in name_table.expand(family.encoder, config)} | {*POOLER}
     written = {path for path in checkpoint.variables if path not in encoder}
-    if trained.trains_pooler and _reads_pooler(checkpoint):
-        written |= rows.keys() & {*POOLER}
+    prefix = "" if checkpoint.architecture == ENCODER else family.prefix
+    for path in rows.keys() & {*POOLER} if _reads_pooler(checkpoint) else ():
+        # One that is a part of the head there is saved with it.
+        if trained.trains_pooler or not rows[path].theirs[0].startswith(prefix):
+            written.add(path)
     whole = {path: checkpoint.variables[path] for path in sorted(written)}
     modules = set()
     for name, value in name_table.to_tensors(whole, [*rows.values()], config).items():
         tensors[f"{PREFIX}{name}"] = value
-        modules.add(_module(name, family.prefix if checkpoint.architecture != ENCODER else ""))
+        modules.add(_module(name, prefix))
     torch_state.write(tensors, folder, WEIGHT_FILES[0])
     values, _ = hugging_face.to_theirs(checkpoint)
     hugging_face.write_config(values, folder)  # its labels, for which PEFT has no place
