@@ -148,8 +148,7 @@ def test_distilling_keeps_the_distances_of_single_pieces(model2vec, model_folder
         **REORDERED,
     )
     # The directions stand in the order of how much pieces differ in them, around their mean.
-    stored = folder if model2vec else folder / "0_StaticEmbedding"
-    (rows,) = load_file(stored / "model.safetensors").values()
+    (rows,) = load_file(folder / "model.safetensors").values()
     assert rows.shape == (len(vocabulary), 16) and rows.dtype == np.float32
     np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-5)
     variances = rows.var(axis=0)
