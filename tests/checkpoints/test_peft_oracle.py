@@ -92,6 +92,14 @@ READ = {
     ),
     # Whose files have the tensors of published code, with query, key and value in one.
     "gte": ("gte", "GteForMaskedLM", "AutoModel", {"target_modules": ["q_proj", "up_proj"]}),
+    # As the tasks of jina-embeddings-v3-hf are published.
+    "jina": (
+        "jina_embeddings_v3",
+        "JinaEmbeddingsV3Model",
+        "AutoModel",
+        {"target_modules": ["word_embeddings", "q_proj", "fc1"]},
+    ),
+    "ernie": ("ernie", "ErnieModel", "AutoModel", {"target_modules": ["query", "dense"]}),
 }
 
 
