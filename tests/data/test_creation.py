@@ -392,7 +392,7 @@ def test_the_vocabulary_of_a_repository_is_fetched_for_all_workers(
     """By the process that starts the workers, which are sent what is in it."""
     fetched = []
 
-    def download(hub, repository, files):
+    def download(hub, repository, inner, files):
         fetched.append(repository)
         return vocab.parent
 
