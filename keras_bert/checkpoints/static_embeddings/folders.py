@@ -82,9 +82,13 @@ def check_has_encoder(folder: str | os.PathLike) -> None:
         folder: a local folder.
 
     Raises:
-        ValueError: it is one, or a file in it is damaged.
+        ValueError: it is one. Of a damaged file those tell who read it.
     """
-    if is_static_folder(folder):
+    try:
+        is_static = is_static_folder(folder)
+    except ValueError:
+        return
+    if is_static:
         raise ValueError(
             f"{folder} holds static embeddings, a vector for each piece and no encoder: give a "
             "folder with an encoder; SentenceEncoder opens this one, and the tasks retrieval and "
