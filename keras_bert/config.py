@@ -118,6 +118,8 @@ class BertConfig:
         reads_tokens_through_pooler: of the class: whether the pooler also stands between the
             encoder and the output layers of tokens.
         pooler_act: of the class: the activation of the pooler.
+        masked_lm_act: of the class: the activation of the masked language model head, whatever that
+            of the layers is; None for the same.
 
     Raises:
         ValueError: a value is out of its range; the sentence names the field.
@@ -153,6 +155,7 @@ class BertConfig:
     has_masked_lm_transform: ClassVar[bool] = True
     reads_tokens_through_pooler: ClassVar[bool] = False
     pooler_act: ClassVar[str] = "tanh"
+    masked_lm_act: ClassVar[str | None] = None
 
     vocab_size: int = 30522
     hidden_size: int = 768
@@ -377,7 +380,7 @@ class BertConfig:
     @property
     def transform_act(self) -> str:
         """Activation of the masked language model head."""
-        return self.hidden_act
+        return self.masked_lm_act or self.hidden_act
 
     @property
     def output_dropout_prob(self) -> float:

@@ -130,6 +130,7 @@ class ElectraConfig(BertConfig):
     }
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
     pooler_act: ClassVar[str] = "gelu"
+    masked_lm_act: ClassVar[str | None] = "gelu"
 
     embedding_size: int = 128
     hidden_size: int = 256
@@ -160,11 +161,6 @@ class ElectraConfig(BertConfig):
     def embedding_width(self) -> int:
         """Width of word, position and segment embeddings, E."""
         return self.embedding_size
-
-    @property
-    def transform_act(self) -> str:
-        """Activation of the generator's head, whatever that of the layers is."""
-        return "gelu"
 
     @property
     def generator(self) -> "ElectraConfig":
@@ -319,6 +315,7 @@ class RobertaConfig(BertConfig):
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
     hugging_face_types: ClassVar[tuple[str, ...]] = ("xlm-roberta", "camembert")
     has_segments: ClassVar[bool] = False
+    masked_lm_act: ClassVar[str | None] = "gelu"
 
     vocab_size: int = 50265
     type_vocab_size: int = 1
@@ -358,11 +355,6 @@ class RobertaConfig(BertConfig):
         """Row of the position table that the first piece of a text takes."""
         # fairseq, utils.make_positions: the row of the padding id is that of padding.
         return self.pad_token_id + 1
-
-    @property
-    def transform_act(self) -> str:
-        """Activation of the masked language model head, whatever that of the layers is."""
-        return "gelu"
 
     def to_dict(self, dialect: Dialect = "keras_bert") -> dict[str, Any]:
         """Returns the fields under the names of a dialect; see `BertConfig.to_dict`."""

@@ -338,6 +338,7 @@ class GteConfig(RotaryBertConfig):
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
     hugging_face_types: ClassVar[tuple[str, ...]] = ("new",)  # that of published files
     has_segments: ClassVar[bool] = False
+    masked_lm_act: ClassVar[str | None] = "gelu"
     may_lack_segment_table: ClassVar[bool] = True
     rope_types: ClassVar[tuple[str, ...]] = (_DEFAULT, _LINEAR, _NTK)
     unbiased_layers: ClassVar[tuple[str, ...]] = ("intermediate",)
@@ -365,11 +366,6 @@ class GteConfig(RotaryBertConfig):
                 f"type_vocab_size is {self.type_vocab_size}: a GTE has no segments, or one of all "
                 "pieces, so 0 or 1"
             )
-
-    @property
-    def transform_act(self) -> str:
-        """Activation of the masked language model head, whatever that of the layers is."""
-        return "gelu"
 
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -415,6 +411,7 @@ class JinaEmbeddingsV3Config(RotaryBertConfig):
     hugging_face_names: ClassVar[Mapping[str, str] | None] = {}
     has_segments: ClassVar[bool] = False
     has_gates: ClassVar[bool] = False
+    masked_lm_act: ClassVar[str | None] = "gelu"
     published_names: ClassVar[Mapping[str, str]] = {"rotary_emb_base": "rope_theta"}
     published_forms: ClassVar[Mapping[str, tuple[Any, Any]]] = {
         "emb_pooler": (None, None),
@@ -433,11 +430,6 @@ class JinaEmbeddingsV3Config(RotaryBertConfig):
     layer_norm_eps: float = 1e-5
     pad_token_id: int = 1
     rope_theta: float = 20_000.0
-
-    @property
-    def transform_act(self) -> str:
-        """Activation of the masked language model head, whatever that of the layers is."""
-        return "gelu"
 
     @classmethod
     def in_our_names(cls, values: Mapping[str, Any]) -> dict[str, Any]:

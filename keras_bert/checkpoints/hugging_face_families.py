@@ -178,8 +178,6 @@ BERT = Family(
         "cls.predictions.decoder.weight": "word_embeddings/embeddings",
         "cls.predictions.decoder.bias": "masked_lm_bias/bias",
     },
-    other_prefixes=("ernie.",),
-    other_class_names=("Ernie",),
 )
 _DISTILBERT_LAYER = "distilbert.transformer.layer.{layer}"
 _DISTILBERT_POOLER = dense_rows("pooler", "pre_classifier")  # a part of two heads
@@ -678,8 +676,6 @@ _MOBILEBERT = dataclasses.replace(
     BERT,
     class_name="MobileBert",
     prefix="mobilebert.",
-    other_prefixes=(),
-    other_class_names=(),
     encoder=_mobilebert_encoder(),
     heads={
         **BERT.heads,
@@ -705,8 +701,6 @@ _MEGATRON_LAYER = "bert.encoder.layer.{layer}"
 _MEGATRON = dataclasses.replace(
     BERT,
     class_name="MegatronBert",
-    other_prefixes=(),
-    other_class_names=(),
     encoder=[
         *(row for row in BERT.encoder if "norm" not in row.ours),
         *norm_rows("layer_{layer}/attention_norm", f"{_MEGATRON_LAYER}.attention.ln"),
@@ -769,7 +763,8 @@ NEWER_HEAD = {
 }
 # By the model type in their files.
 FAMILIES = {
-    "bert": BERT,
+    # An ERNIE is read as a BERT.
+    "bert": dataclasses.replace(BERT, other_prefixes=("ernie.",), other_class_names=("Ernie",)),
     "distilbert": _DISTILBERT,
     "electra": ELECTRA,
     "albert": _ALBERT,

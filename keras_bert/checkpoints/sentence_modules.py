@@ -31,7 +31,8 @@ _MODELS = f"{_PACKAGE}models."
 _POOLING_FOLDER, _NORM_FOLDER = "1_Pooling", "2_Normalize"
 # What the module with the encoder is called, in folders of 2019 too.
 _TRANSFORMERS = ("Transformer", "BERT")
-# Of jina-embeddings-v3, in a file beside its weights: a Transformer that chooses an adapter.
+# Of jina-embeddings-v3, in a file beside its weights: a Transformer that chooses an adapter. Files
+# of others have the same name and do something else.
 _WITH_ADAPTERS = "custom_st.Transformer"
 # Of a sparse encoder, before sentence-transformers 5.4.
 _OF_WORDS = "MLMTransformer"
@@ -385,7 +386,8 @@ def module_list(
         if not _is_inside(path):
             raise ValueError(f"{file} has the path {path!r}: expected a folder inside {folder}")
         name = kind.rpartition(".")[2]
-        if kind not in (*others, _WITH_ADAPTERS) and not kind.startswith(_PACKAGE):
+        is_known = kind in others or kind.startswith(_PACKAGE)
+        if not is_known and not (kind == _WITH_ADAPTERS and _has_task_adapters(folder / path)):
             raise ValueError(
                 f"{file} lists {kind}, code that is not part of sentence-transformers: it cannot "
                 "be reproduced"
@@ -394,6 +396,12 @@ def module_list(
     if not found or found[0][0] not in first:
         raise ValueError(f"{file} does not begin with a {first[0]}: it is no {what}")
     return found
+
+
+def _has_task_adapters(folder: Path) -> bool:
+    """Whether a folder holds the encoder of jina-embeddings-v3 as it is published."""
+    file = folder / _CONFIG_FILE
+    return file.is_file() and bool(read_json(file).get("lora_adaptations"))
 
 
 def _pooling(file: Path, prompt: str) -> tuple[tuple[str, ...], bool]:

@@ -623,6 +623,11 @@ def _expansion(**values):
             modules_json(f"{ST}Transformer", "pylate.models.Other.Other"),
             "lists pylate.models.Other.Other, code that is not part of sentence-transformers",
         ),
+        (  # only beside the adapters of jina-embeddings-v3, whose code it is
+            "modules.json",
+            modules_json("custom_st.Transformer", f"{ST}Dense"),
+            "lists custom_st.Transformer, code that is not part of sentence-transformers",
+        ),
         ("modules.json", [7], "modules.json is no list of modules"),
         (DENSE_FILE, {"bias": True}, "1_Dense/config.json: bias is True, which cannot be reprod"),
         (DENSE_FILE, {"use_residual": True}, "config.json: use_residual is True, which cannot be"),

@@ -204,6 +204,7 @@ class _Targets:
         self._encoder = self._names(family.encoder)
         of_heads = [row for rows in family.heads.values() for row in rows]
         self._heads, self._rows = self._names(of_heads), [*family.encoder, *of_heads]
+        self._known = self._encoder | self._heads
         pooler = self._names(row for row in self._rows if row.ours in POOLER)
         # As the base calls them.
         self.pooler = set(map(source.spelled, pooler))
@@ -211,9 +212,9 @@ class _Targets:
 
     def find(self, name: str) -> str | None:
         """Returns what the base calls a tensor, None where it is none of this family's."""
-        family, known = self.source.family, self._encoder | self._heads
+        family = self.source.family
         for one in (name, family.prefix + name):
-            if one in known:
+            if one in self._known:
                 return self.source.spelled(one)
         return name if name in self.source.tensors.shapes or name in family.copies else None
 

@@ -51,8 +51,9 @@ def camembert_order(pieces: Iterable[str]) -> list[str]:
 
 def scheme_of(stored: Mapping[str, Any]) -> str:
     """Returns whose pieces a tokenizer.json holds, by the first: "camembert" or "xlm_roberta"."""
-    vocab = stored["model"].get("vocab") or [None]
-    is_camembert = isinstance(vocab, list) and vocab[0] and vocab[0][0] == _FIRST["camembert"][0]
+    vocab = stored["model"].get("vocab")
+    first = vocab[0] if isinstance(vocab, list) and vocab else None
+    is_camembert = isinstance(first, list) and first[:1] == _FIRST["camembert"][:1]
     return "camembert" if is_camembert else "xlm_roberta"
 
 
